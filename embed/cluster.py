@@ -25,6 +25,7 @@ from kmini.broker.purgatory import Operation
 from kmini.broker.resetting import ResetReport
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.broker.snapshots import Saved
+from kmini.crash_damage import CrashDamage
 from kmini.handle import method
 from kmini.host import AsyncHost, Host
 from kmini.parts import AsyncParts, Parts, new_journal
@@ -88,12 +89,13 @@ class ClusterOperations(SharedOperations):
             (number,) = numbers
         return self.broker(number)
 
-    async def _crash(self, number: int | None) -> None:
-        numbers = [*self.core.brokers] if number is None else [self.broker(number).node_id]
-        for one in numbers:
-            await self.core.kill(one)
-        for one in numbers:
-            await self.core.restart(one)
+    async def _crash(self, number: int | None, damage: CrashDamage) -> None:
+        killed = [*self.core.brokers.values()] if number is None else [self.broker(number)]
+        for one in killed:
+            await self.core.kill(one.node_id)
+        for one in killed:
+            damage.apply(one.logs)
+            await self.core.restart(one.node_id)
 
     # --- topics
 

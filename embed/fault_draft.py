@@ -174,9 +174,14 @@ class FaultDraft(Generic[Armed]):
     # --- the disk: acts of on("disk")
 
     def slow(self, duration: Duration) -> Armed:
-        """Let each operation on a file take so much longer; the broker does nothing else meanwhile. Raises
-        ValueError."""
+        """Let each operation on a file take so much longer. The broker reads and writes on its one loop, and does
+        nothing else meanwhile, for no client. Raises ValueError."""
         return self._arm(make_act("slow", duration))
+
+    def slow_fsync(self, duration: Duration) -> Armed:
+        """Let what makes changes durable take so much longer. Only requests that wait for it are late. Raises
+        ValueError."""
+        return self._arm(make_act("slow_fsync", duration))
 
     def full(self) -> Armed:
         """Fail what needs room on the disk, as a full disk does."""

@@ -16,6 +16,7 @@ from kmini.broker.metrics_text import metrics_text
 from kmini.broker.network.kept_ports import KeptPorts
 from kmini.broker.network.listeners import Endpoint
 from kmini.contents import PartitionOffsets
+from kmini.crash_damage import CrashDamage
 from kmini.shared_operations import BrokerNotRunning, SharedOperations
 
 if TYPE_CHECKING:
@@ -57,13 +58,14 @@ class Operations(SharedOperations):
     def running(self) -> Collection[BrokerServer]:
         return () if self.is_down else (self.core,)
 
-    async def _crash(self, number: int | None) -> None:
+    async def _crash(self, number: int | None, damage: CrashDamage) -> None:
         killed = self.one_broker(number)
         listeners = [Endpoint(one.name, one.host, one.port) for one in killed.server.listeners]
         self.is_down = True
         await killed.kill()
         kept = KeptPorts(listeners)
         try:
+            damage.apply(killed.logs)
             self.core = await self._start()
         finally:
             kept.give_back()

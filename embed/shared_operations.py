@@ -26,6 +26,7 @@ from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
 from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown
+from kmini.crash_damage import CrashDamage
 from kmini.followers import until_in_step
 from kmini.handle import takes_long, waits_for_clients
 from kmini.isolation import IsolationOperations
@@ -338,25 +339,31 @@ class SharedOperations(ClientOperations, IsolationOperations):
     # --- brokers
 
     @abstractmethod
-    async def _crash(self, number: int | None) -> None:
+    async def _crash(self, number: int | None, damage: CrashDamage) -> None:
         """What `crash` does."""
 
     @takes_long
-    async def crash(self, broker: int | None = None) -> None:
+    async def crash(self, broker: int | None = None, *, torn: str | None = None, unindexed: str | None = None) -> None:
         """End a broker as `kill -9` does, and start it again on its port: connections break, answers are lost, and what
         it had written to its files is there again; what only its memory held is not. Returns once clients can connect.
 
+        A loss of power leaves more: with `torn` the last batch of each partition of that topic is half written, and is
+        cut off by the start, acknowledged or not; with `unindexed` the index files of that topic are gone.
+
         On a cluster it is the broker of this number, or every broker, whose leaderships move to others meanwhile.
-        Raises BrokerNotRunning, and PortTaken and KafkaStorageError if the start fails.
+        Raises BrokerNotRunning, UnknownTopicOrPartition, and PortTaken and KafkaStorageError if the start fails.
 
         >>> _ = orders.produce(b"one", partition=0)
         >>> broker.crash()
         >>> [record.value for record in orders.records()]
         [b'one']
         """
+        for topic in (torn, unindexed):
+            if topic is not None:
+                self.known_topic(topic)
         comes_back = self._comes_back = asyncio.get_running_loop().create_future()
         try:
-            await self._crash(broker)
+            await self._crash(broker, CrashDamage(torn, unindexed))
         finally:
             if self._comes_back is comes_back:
                 self._comes_back = None

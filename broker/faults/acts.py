@@ -208,6 +208,13 @@ class Slow(Act):
     ms: int
 
 
+@dataclass(frozen=True)
+class SlowFsync(Slow):
+    """Let each sync of a file take this much longer."""
+
+    kind = "slow_fsync"
+
+
 ACTS: dict[str, type[Act]] = {
     act.kind: act
     for act in (
@@ -228,6 +235,7 @@ ACTS: dict[str, type[Act]] = {
         Silent,
         Disk,
         Slow,
+        SlowFsync,
     )
 }
 """The acts by their names in JSON."""

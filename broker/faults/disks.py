@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...storage.filesystem.live_faults import CHANGES, SYNCS, fail_operations, is_failing
-from .acts import Disk, Slow
+from .acts import Disk, Slow, SlowFsync
 
 if TYPE_CHECKING:
     from .active_rule import ActiveRule
@@ -56,7 +56,7 @@ def _before(rules: Sequence[ActiveRule]) -> Callable[[str, str], None]:
 
 def _means_operation(act: object, operation: str) -> bool:
     if isinstance(act, Slow):
-        return True
+        return not isinstance(act, SlowFsync) or operation in SYNCS
     assert isinstance(act, Disk)
     if act.fault == "full":
         return operation in _GROWS

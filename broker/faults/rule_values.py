@@ -134,5 +134,6 @@ ACT_VALUES: dict[type[Act], dict[str, Callable[[str, Any], Any]]] = {
     WithoutBroker: {"broker": lambda name, value: integer(name, value, 0)},
     Disk: {"fault": _one_of(DiskFault)},
     Slow: {"ms": duration},
+    ACTS["slow_fsync"]: {"ms": duration},
 }
 """The checks of the values of acts, by field; the other fields are flags."""

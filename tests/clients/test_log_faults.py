@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kmini import Broker, Cluster
-from support.readers import READERS, reading
+from kmini import Broker, Cluster, Fault
+from support.readers import READERS, Reader, reading
 from support.transactional_clients import Confluent
 
 confluent = pytest.importorskip("confluent_kafka")
@@ -160,10 +161,11 @@ def test_a_question_for_a_time_without_records_has_no_offset(broker: Broker, nam
         assert [reader.end_of_time(timestamp) for timestamp in (0, 1_500, 2_001)] == [0, 1, None]
 
 
-def produce_unreplicated(cluster: Cluster, value: bytes) -> None:
-    """Write a record that the leader acknowledges and its followers do not have."""
+def produce_unreplicated(cluster: Cluster, *values: bytes) -> None:
+    """Write records that the leader acknowledges and its held followers do not have."""
     client = confluent.Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": 1, "log_level": 0})
-    client.produce("orders", value, partition=0)
+    for value in values:
+        client.produce("orders", value, partition=0)
     assert client.flush(TIMEOUT_S) == 0
 
 
@@ -181,3 +183,75 @@ def test_a_reader_waits_for_a_high_watermark_that_lags(name: str) -> None:
             assert cluster.offsets("orders")[leader].log_end_offset == 1
             cluster.release(follower)
             assert [found.value for found in reader.read(1)] == [b"placed"]
+
+
+# --- a log that was cut off (KIP-320)
+
+VALIDATING = ["confluent-kafka", "kafka-python"]
+"""The libraries that ask a new leader where the epoch of their position ends."""
+
+
+@contextlib.contextmanager
+def lost_leader(name: str, reset: str) -> Iterator[tuple[Reader, Fault]]:
+    """A reader that has read records 0 to 2 of a leader, which then dies. The new leader has record 0 of it, and writes
+    its own 1 to 3 before it answers the reader. The rule has seen the reader's questions for the end of an epoch."""
+    topic = {"replication_factor": 2, "config": {"unclean.leader.election.enable": True}}
+    with Cluster(brokers=2, topics={"orders": topic}) as cluster:
+        leader, follower = cluster.replicas("orders")
+        cluster.produce("orders", b"0")
+        cluster.wait_until_in_sync("orders")
+        with reading(name, cluster.bootstrap_servers, reset=reset) as reader:
+            cluster.hold(follower)
+            produce_unreplicated(cluster, b"1", b"2")
+            cluster.advance_clock("1m", liveness=True)  # the follower is out of sync: readers get what it does not have
+            reader.read(3)
+            held = cluster.faults.on(["Fetch", "OffsetForLeaderEpoch"], broker=follower, client_id="*").hold()
+            asked = cluster.faults.on("OffsetForLeaderEpoch", client_id="*").delay(0)
+            cluster.kill(leader)
+            for value in (b"new 1", b"new 2", b"new 3"):
+                cluster.produce("orders", value)
+            held.remove()
+            yield reader, asked
+
+
+@pytest.mark.parametrize("name", VALIDATING)
+def test_a_reader_that_validates_its_position_goes_on_where_the_log_was_cut_off(name: str) -> None:
+    with lost_leader(name, "earliest") as (reader, asked):
+        records = reader.read(6)
+        assert [(found.offset, found.value) for found in records[3:]] == [(1, b"new 1"), (2, b"new 2"), (3, b"new 3")]
+        assert reader.errors == []
+        asked.assert_hit()
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("confluent-kafka", "_AUTO_OFFSET_RESET"), ("kafka-python", "LogTruncationError")]
+)
+def test_a_reader_that_may_not_reset_is_told_that_the_log_was_cut_off(name: str, error: str) -> None:
+    with lost_leader(name, "none") as (reader, asked):
+        reader.poll_until(lambda: reader.errors)
+        assert reader.errors[0] == error
+        asked.assert_hit()
+
+
+def test_a_reader_that_does_not_validate_misses_what_was_written_over() -> None:
+    with lost_leader("aiokafka", "earliest") as (reader, asked):
+        assert [found.value for found in reader.read(4)] == [b"0", b"1", b"2", b"new 3"]
+        assert asked.hits == 0
+
+
+def test_kafka_python_asks_for_the_end_of_its_epoch_when_a_fetch_says_that_it_diverges(broker: Broker) -> None:
+    def diverge(request: Any, answer: Any) -> Any:
+        for partition in partitions_in([answer]):
+            partition.records = b""
+            partition.diverging_epoch = type(partition).EpochEndOffset(epoch=0, end_offset=0)
+        return answer
+
+    broker.produce("orders", b"placed")
+    with reading("kafka-python", broker.bootstrap_servers) as reader:
+        reader.read(1)
+        asked = broker.faults.on("OffsetForLeaderEpoch").delay(0)
+        told = broker.faults.on("Fetch", version=">=12").once().respond(diverge)
+        broker.produce("orders", b"paid")
+        assert [found.value for found in reader.read(2)] == [b"placed", b"paid"]
+        told.assert_hit(times=1)
+        asked.assert_hit()

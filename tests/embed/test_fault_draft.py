@@ -63,6 +63,7 @@ ARMING: list[tuple[Callable[[Any], Any], dict[str, Any]]] = [
     (lambda one: one.without_broker(2), {"without_broker": 2}),
     (lambda one: one.refuse(), {"refuse": True}),
     (lambda one: one.slow("5ms"), {"slow": 5}),
+    (lambda one: one.slow_fsync("5ms"), {"slow_fsync": 5}),
     (lambda one: one.full(), {"disk": "full"}),
     (lambda one: one.read_only(), {"disk": "read_only"}),
     (lambda one: one.fail(), {"disk": "fail"}),

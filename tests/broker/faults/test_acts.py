@@ -27,6 +27,7 @@ DOCUMENTS: list[dict[str, Any]] = [
     {"silent": True},
     {"disk": "full"},
     {"slow": 50},
+    {"slow_fsync": 50},
 ]
 
 

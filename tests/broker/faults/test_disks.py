@@ -55,6 +55,18 @@ def test_a_sync_that_fails_is_told_by_a_flush(tmp_path: Any) -> None:
         rule.assert_hit(times=1)
 
 
+def test_a_slow_sync_is_met_by_syncs_alone(tmp_path: Any) -> None:
+    config = {"log.flush.interval.messages": 1}
+    with Broker(topics=["orders", "other"], data_dir=tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
+        rule = broker.faults.on("disk", topic="orders").slow_fsync("1ms")
+        assert codes_of(wire.ask(produce("orders"), 9)) == {"orders": 0}
+        assert rule.hits == 0
+    with Broker(topics=["orders"], config=config) as broker, Wire(broker.bootstrap_servers) as wire:
+        rule = broker.faults.on("disk", topic="orders").slow_fsync("1ms")
+        assert codes_of(wire.ask(produce("orders"), 9)) == {"orders": 0}
+        rule.assert_hit()
+
+
 def test_a_full_disk_has_no_room_for_a_new_topic(broker: Broker) -> None:
     with broker.faults.disk_full(), pytest.raises(KafkaError):
         broker.create_topic("new", 1)

@@ -1,0 +1,1 @@
+../../embed/crash_damage.py
