@@ -14,7 +14,6 @@ from ..protocol.errors import RequestTimedOut
 from ..protocol.records.batch import ATTRIBUTES_AT, CODEC_MASK
 from ..protocol.topics import TopicPartition
 from ..storage.append_info import AppendInfo
-from ..storage.config_key import MAX_LONG
 from ..storage.log_config import LogConfig
 from ..storage.validation import ValidatedRecords, is_cheap, validate
 from .long_work import LongWork, Requester
@@ -44,12 +43,12 @@ class RecordAppender:
         """
         if validated is None:
             config = partition.log.config
-            if config.flush_messages < MAX_LONG or config.flush_ms < MAX_LONG:
+            if config.asks_for_flushes:
                 return None
             validated = self._validate_if_cheap(records, config, now_ms)
             if validated is None:
                 return None
-        return self._append(partition, validated, now_ms, len(records))
+        return self._append_and_count(partition, validated, now_ms, len(records))
 
     async def validate_and_append(
         self,
@@ -105,12 +104,14 @@ class RecordAppender:
         self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int
     ) -> AppendInfo:
         """Append what a producer sent, flush it if that is due, and count it; the producer sent `size_bytes`."""
-        appended = self._append(partition, validated, now_ms, size_bytes)
+        appended = self._append_and_count(partition, validated, now_ms, size_bytes)
         if partition.log.flush_is_due():
             await partition.flush()
         return appended
 
-    def _append(self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int) -> AppendInfo:
+    def _append_and_count(
+        self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int
+    ) -> AppendInfo:
         """Append, without a flush, and count it."""
         appended = partition.append(validated, now_ms)
         if not appended.is_duplicate:

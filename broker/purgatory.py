@@ -207,6 +207,25 @@ class Purgatory:
                     except Exception as error:  # that of the request that waits, not of the one that changed something
                         wait.fail(error)
 
+    # --- listeners
+
+    def listen(self, key: Hashable, listener: Listener) -> None:
+        """Have `listener` told of the next change of `key`, once."""
+        self._listeners.setdefault(key, []).append(listener)
+
+    @property
+    def listened_keys(self) -> int:
+        """The number of keys that have listeners."""
+        return len(self._listeners)
+
+    def ignore(self, key: Hashable, listener: Listener) -> None:
+        """Take back what `listen` asked for, if it has not happened yet."""
+        listeners = self._listeners.get(key, [])
+        if listener in listeners:
+            listeners.remove(listener)
+            if not listeners:
+                del self._listeners[key]
+
     # --- going on with what was released
 
     def run_released(self) -> None:
@@ -303,22 +322,3 @@ class Purgatory:
         for _, _, wait in self._deadlines:
             wait.settle(False)
         self._deadlines.clear()
-
-    # --- listeners
-
-    def listen(self, key: Hashable, listener: Listener) -> None:
-        """Have `listener` told of the next change of `key`, once."""
-        self._listeners.setdefault(key, []).append(listener)
-
-    @property
-    def listened_keys(self) -> int:
-        """The number of keys that have listeners."""
-        return len(self._listeners)
-
-    def ignore(self, key: Hashable, listener: Listener) -> None:
-        """Take back what `listen` asked for, if it has not happened yet."""
-        listeners = self._listeners.get(key, [])
-        if listener in listeners:
-            listeners.remove(listener)
-            if not listeners:
-                del self._listeners[key]

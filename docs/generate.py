@@ -16,7 +16,7 @@ from types import ModuleType
 
 import click
 
-from kmini.broker.api.registry import Handler
+from kmini.broker.api.registry import Handler, loaded
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller.topics import create
 from kmini.broker.handlers import HANDLERS
@@ -66,7 +66,7 @@ def apis() -> str:
             _first_sentence(sys.modules[handler.function.__module__]),
             _needs(handler),
         )
-        for key, handler in sorted(HANDLERS.items())
+        for key, handler in sorted(loaded(HANDLERS).items())
     ]
     others = ", ".join(name for key, name in sorted(API_NAMES.items()) if key not in HANDLERS)
     return (

@@ -31,7 +31,8 @@ from .indexes.transaction_index import AbortedTransaction
 from .leader_epochs import LeaderEpochs
 from .log_config import LogConfig
 from .log_environment import LogEnvironment
-from .producers.producer_replay import add_batch, replay, take_snapshot
+from .producers.producer_replay import add_batch, prepare_append, replay, take_snapshot
+from .producers.producer_snapshot import ProducerEntry
 from .producers.producer_state import Origin, ProducerStates, ProducerUpdate
 from .segment import Segment
 from .segments import Segments
@@ -163,17 +164,11 @@ class PartitionLog:
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
             segment = self._roll_or_refuse(first_offset, size, now_ms)
-        producers, entry, update = self.producers, None, None  # entry: plainly its producer's next batch; else update
+        producers, change = self.producers, None
         if header.producer_id >= 0:
-            is_of_client = origin is Origin.CLIENT
-            if is_of_client:
-                entry = producers.entry_after(header, first_offset)
-            if entry is None:
-                duplicate = producers.find_duplicate(header) if is_of_client else None
-                if duplicate is not None:
-                    return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
-                update = producers.prepare(origin)
-                add_batch(update, header, records, first_offset)
+            change, duplicate = prepare_append(producers, header, records, first_offset, origin)
+            if duplicate is not None:
+                return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
         assign_offsets(records, 0, first_offset, leader_epoch)
         try:
             segment.append(records, last_offset, max_timestamp)
@@ -182,10 +177,8 @@ class PartitionLog:
         self.log_end_offset = producers.end_offset = last_offset + 1
         if leader_epoch > self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
-        if entry is not None:
-            producers.advance(entry)
-        elif update is not None:
-            self._commit(update)
+        if change is not None:
+            self._commit(change)
         return tuple.__new__(AppendInfo, (first_offset, last_offset, log_append_time_ms, False))  # fast
 
     def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> AppendInfo | None:
@@ -240,8 +233,8 @@ class PartitionLog:
         self.roll(now_ms, base_offset=first_offset)
         return self.segments.active
 
-    def _commit(self, update: ProducerUpdate) -> None:
-        for aborted in update.commit():
+    def _commit(self, change: ProducerEntry | ProducerUpdate) -> None:
+        for aborted in self.producers.commit(change):
             self.segments.active.transaction_index.append(aborted)
 
     def _refused(self, error: Exception) -> KafkaStorageError:

@@ -189,8 +189,7 @@ class LogConfig(Settings):
             self.message_timestamp_type != "CreateTime"
             or self.compression_type not in ("producer", "uncompressed")
             or self.kmini_tombstone_flag_enable
-            or self.flush_messages < MAX_LONG
-            or self.flush_ms < MAX_LONG
+            or self.asks_for_flushes
         ):
             return None
         return PlainBatches(
@@ -217,6 +216,11 @@ class LogConfig(Settings):
     def is_deletable(self) -> bool:
         """Whether retention by time and size applies."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def asks_for_flushes(self) -> bool:
+        """Whether flush.messages or flush.ms is set: an append may then have to wait for a flush."""
+        return self.flush_messages < MAX_LONG or self.flush_ms < MAX_LONG
 
     @classmethod
     def parse(cls, overrides: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:

@@ -27,9 +27,10 @@ Guard = Callable[[Any], Awaitable[Any]]
 class Handler:
     """One API: its request, the versions served, the function that answers, and what a client needs to be served.
 
-    The list of handlers gives the versions. The rest comes from the handler's module, which is imported when it is
-    first used: a broker starts sooner without the modules that no client needs yet. The function returns a
-    coroutine, as every `async def` does. The coroutine returns None where no answer is due (acks=0).
+    The list of handlers gives the versions. The rest is there once `load` has imported the handler's module: the
+    dispatcher does so with the first request, because a broker starts sooner without the modules that no client needs
+    yet. The function returns a coroutine, as every `async def` does. The coroutine returns None where no answer is due
+    (acks=0).
     """
 
     __slots__ = (
@@ -58,17 +59,14 @@ class Handler:
         """The lowest version in the ApiVersions answer. Below `min_version` only for Produce: clients judge a broker by
         a version that they do not use (KAFKA-18659)."""
 
-    if not TYPE_CHECKING:  # to a type checker, every part is there, and there are no others
-
-        def __getattr__(self, name: str) -> Any:
-            """Import the module, and take from its registration what is not set yet."""
-            if name not in _FROM_MODULE:
-                raise AttributeError(f"a handler has no {name!r}")
+    def load(self) -> Handler:
+        """Import the module, unless that is done, and take over what it registers. Returns this handler."""
+        if not self.is_bound:
             import_module(self.module)
             registered = _handlers[self.api_key]
             if registered is not self:
                 self.bind(registered.request, registered.function, registered.needs, registered.guard)
-            return object.__getattribute__(self, name)
+        return self
 
     def bind(
         self,
@@ -85,25 +83,20 @@ class Handler:
 
     @property
     def is_bound(self) -> bool:
-        """Whether the module has registered the handler."""
-        try:
-            object.__getattribute__(self, "request")
-        except AttributeError:
-            return False
-        return True
+        """Whether the handler has what its module registers."""
+        return hasattr(self, "request")
 
     def in_versions(self, versions: Versions, advertised_min: int) -> Handler:
         """The same handler for other versions."""
         return Handler(self.module, self.api_key, versions, advertised_min)
 
     def answered_by(self, function: Callable[..., Awaitable[Response | None]]) -> Handler:
-        """The same handler with another function."""
+        """The same handler with another function, loaded."""
+        self.load()
         other = self.in_versions(Versions(self.min_version, self.max_version), self.advertised_min)
         other.bind(self.request, function, self.needs, self.guard)
         return other
 
-
-_FROM_MODULE = frozenset({"request", "function", "needs", "guard"})
 
 _handlers: dict[int, Handler] = {}
 
@@ -146,6 +139,11 @@ def handles(
         return function
 
     return bind
+
+
+def loaded(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+    """The handlers by API key, all of them with what their modules register."""
+    return {api_key: handler.load() for api_key, handler in handlers.items()}
 
 
 def registered() -> dict[int, Handler]:

@@ -203,7 +203,7 @@ class KeptFetch(Operation):
         if len(wanted) != 1:
             return None
         (one,) = wanted
-        if one.reader.is_checked or not isinstance(one.partition, Partition):
+        if one.reader.asks_at_each_read or not isinstance(one.partition, Partition):
             return None
         kept = cls(request, one, one.partition, context)
         return kept if kept.take_up(request) else None

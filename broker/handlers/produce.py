@@ -2,7 +2,7 @@
 
 Each partition of a request takes two steps, and has its own outcome:
 
-1. Check what the request claims, in Apache Kafka's order, and find the partition (`_append`). Nearly every batch is
+1. Check what the request claims, in Apache Kafka's order, and find the partition (`_checked`). Nearly every batch is
    plain: one look validates it here (`validate_plain`), and answers what `_check_batch` asks of all others.
 2. Append (`RecordAppender`). A plain batch is validated by then, and one that is cheap to validate is validated on the
    way: both are appended at once, in `_append`. What may have to wait goes to `_append_later`: a batch with a
@@ -53,7 +53,7 @@ from ...protocol.records.kernels.records import is_transactional, transactional_
 from ...protocol.schema import maker
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition
 from ...storage.append_info import AppendInfo
-from ...storage.validation import validate_plain
+from ...storage.validation import ValidatedRecords, validate_plain
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import CloseConnection, Context
@@ -185,39 +185,53 @@ def _append(
     transaction: Transaction | None,
     context: Context,
 ) -> Outcome | Awaitable[Outcome]:
-    """Check, validate and append the records of one partition, in Apache Kafka's order of checks; the outcome is there
-    on return, unless the append may have to wait."""
-    services, version = context.services, context.version
-    replica_manager, now_ms = services.replica_manager, services.clock.now_ms()
-    records: memoryview | None = data.records  # type: ignore[assignment]  # decoded, they are a view
-    partition = validated = None  # Kafka tells the log start offset with errors from when `partition` is set on
+    """Take both steps for one partition; the outcome is there on return, unless the append may have to wait. Apache
+    Kafka tells the log start offset with the errors of the second step, so that their outcome has the partition."""
+    services = context.services
+    now_ms = services.clock.now_ms()
     try:
-        name = replica_manager.topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.name
-        leader = replica_manager.partitions.get((name, data.index))  # type: ignore[call-overload]  # equal, and cheaper
-        if leader is None:
-            replica_manager.check_partition_exists(TopicPartition(name, data.index))
-        elif records is not None and version >= BATCHES_SINCE:
-            # It refuses nothing, so the order of the errors stays. What is plain passes `_check_batch`, too.
-            validated = validate_plain(records, leader.log.config, now_ms)
-        if validated is None:
-            records = _check_batch(records, version) if version >= BATCHES_SINCE else None
-        if acks not in _ACKS:
-            raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
-        if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
-            raise InvalidTopic(f"{name} is internal: only the broker writes to it")
-        if leader is None:
-            leader = replica_manager.leader_of(TopicPartition(name, data.index))
-        if records is not None and (transaction is None or not is_transactional(records)):
-            transaction = None
-            partition = leader
-            if acks == ALL_IN_SYNC:
-                partition.check_min_isr()
-            appended = services.appender.append_at_once(partition, records, validated, now_ms)
-            if appended is not None:
-                return tuple.__new__(Outcome, (partition, appended, None))  # a third of the constructor's price
+        partition, records, validated = _checked(topic, data, acks, context, now_ms)
+    except Exception as error:
+        return _failed(None, error, topic, data)
+    if records is None or (transaction is not None and is_transactional(records)):
+        return _append_later(partition, topic, data, records, acks, transaction, context)
+    try:
+        if acks == ALL_IN_SYNC:
+            partition.check_min_isr()
+        appended = services.appender.append_at_once(partition, records, validated, now_ms)
     except Exception as error:
         return _failed(partition, error, topic, data)
-    return _append_later(leader, topic, data, records, acks, transaction, context)
+    if appended is None:
+        return _append_later(partition, topic, data, records, acks, None, context)
+    return tuple.__new__(Outcome, (partition, appended, None))  # a third of the constructor's price
+
+
+def _checked(
+    topic: ProduceRequest.Topic, data: ProduceRequest.Topic.Partition, acks: int, context: Context, now_ms: int
+) -> tuple[Partition, memoryview | None, ValidatedRecords | None]:
+    """Check what the request claims, in Apache Kafka's order. Returns the partition, its batch, and what
+    `validate_plain` found of it. The batch is None where the request brings messages."""
+    replica_manager, version = context.services.replica_manager, context.version
+    name = replica_manager.topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.name
+    partition = replica_manager.partitions.get((name, data.index))  # type: ignore[call-overload]  # equal, and cheaper
+    if partition is None:
+        replica_manager.check_partition_exists(TopicPartition(name, data.index))
+    records: memoryview | None = None
+    validated = None
+    if version >= BATCHES_SINCE:
+        records = data.records  # type: ignore[assignment]  # decoded, they are a view
+        if partition is not None and records is not None:
+            # It refuses nothing, so the order of the errors stays. What is plain passes `_check_batch`, too.
+            validated = validate_plain(records, partition.log.config, now_ms)
+        if validated is None:
+            records = _check_batch(records, version)
+    if acks not in _ACKS:
+        raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise InvalidTopic(f"{name} is internal: only the broker writes to it")
+    if partition is None:
+        partition = replica_manager.leader_of(TopicPartition(name, data.index))
+    return partition, records, validated
 
 
 def _failed(

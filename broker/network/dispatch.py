@@ -128,6 +128,7 @@ class Dispatcher:
             if handler is None or not handler.min_version <= version <= handler.max_version:
                 self._refuse_version(frame, handler)
                 return
+            handler.load()
             context = None
         self._started_s = perf_counter()
         try:
@@ -148,10 +149,11 @@ class Dispatcher:
         if self._recorder is not None:
             self._recorder.begin(frame, request, context, self._started_s)
         purgatory = self._purgatory
-        # What this request releases goes on when its handler has ended or waits. The outermost request alone does that;
-        # a request that is served meanwhile leaves it to the one around it.
+        # The outermost request alone goes on with what is released; a request that is served meanwhile leaves it to the
+        # one around it.
         attends = not purgatory.is_attended
         purgatory.is_attended = True
+        waits, response, failure = False, None, None
         try:
             coroutine: Coroutine[Any, Any, Response | None]
             if services.interceptors and services.is_intercepted(request, context):
@@ -161,23 +163,21 @@ class Dispatcher:
                 coroutine = handler.function(request, context)  # type: ignore[assignment]
             awaited = coroutine.send(None)  # what the handler awaits, most often a `Wait`; or it has ended
         except StopIteration as done:
-            # Before the answer, whose price the consumers of its records would wait for otherwise.
-            if attends:
-                purgatory.run_released()
-            self._finish(done.value)
-        except Exception as error:
-            if attends:
-                purgatory.run_released()
-            self._fail(error)
-        except BaseException:
-            if attends:
-                purgatory.run_released()
-            raise
+            response = done.value
+        except BaseException as error:
+            failure = error
         else:
+            waits = True
             self._wait(coroutine, awaited)
-            # After `_wait`: what goes on now may release this very request, which must be ready to go on by then.
-            if attends:
-                purgatory.run_released()
+        # After `_wait`, because what goes on now may release this very request, which must be ready to go on by then;
+        # and before the answer, whose price the consumers of its records would wait for otherwise.
+        if attends:
+            purgatory.run_released()
+        if failure is not None:
+            self._fail(failure)
+            failure = None  # with its traceback it would be a cycle, which keeps views of the receive buffer
+        elif not waits:
+            self._finish(response)
 
     def _wait(self, coroutine: Coroutine[Any, Any, Response | None], awaited: Any) -> None:
         """Go on with a handler when it has what it waits for: in place after a wait in the purgatory, else as a
@@ -284,7 +284,7 @@ class Dispatcher:
         header = frame.header
         handler = self._handlers.get(header.api_key)
         if error is not None and handler is not None and header.api_version <= handler.max_version:
-            response = error_response(handler.request.response, header.api_version, error)
+            response = error_response(handler.load().request.response, header.api_version, error)
             if response is not None:
                 self._connection.send(header.correlation_id, header.api_version, response)
         self._drop(frame, reason)
@@ -308,7 +308,9 @@ class Dispatcher:
         self._drop(frame, reason)
 
     def _fail(self, error: BaseException) -> None:
-        """Turn an exception into the answer; the only place that does so."""
+        """Turn an exception into the answer; the only place that does so. What is no Exception is raised on."""
+        if not isinstance(error, Exception):
+            raise error
         frame, handler = self._frame, self._handler
         assert handler is not None
         if isinstance(error, CloseConnection):

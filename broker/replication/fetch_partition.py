@@ -45,7 +45,7 @@ class Reader:
 
     __slots__ = (
         "access",
-        "is_checked",
+        "asks_at_each_read",
         "is_follower",
         "is_read_committed",
         "may_read_followers",
@@ -77,8 +77,8 @@ class Reader:
         """Whether it knows that a replica which does not lead may serve it (KIP-392)."""
         self.rack = rack
         """Where it is, if it wants to be told of a replica that is near."""
-        self.is_checked = access is not None or rack != ""
-        """Whether each read asks if it may read the topic, or whether another replica is nearer to it."""
+        self.asks_at_each_read = access is not None or rack != ""
+        """Whether each read asks if it may read the topic, or if another replica is nearer to it."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -213,7 +213,7 @@ class FetchPartition:
         """What the reader has to hear before it may have records, or wait for them: an error, the replica to read from,
         or where its log diverges. None if it may have them."""
         reader, asked, partition = self.reader, self.asked, self.partition
-        if partition is None or not partition.is_served or reader.is_checked:
+        if partition is None or not partition.is_served or reader.asks_at_each_read:
             instead = self._refusal()
             if instead is not None:
                 return instead
@@ -291,7 +291,12 @@ class FetchPartition:
         reader, asked, partition = self.reader, self.asked, self.partition
         try:
             # Of what may stand instead, `log.read` finds an offset out of range by itself.
-            if partition is None or not partition.is_served or reader.is_checked or asked.last_fetched_epoch >= 0:
+            if (
+                partition is None
+                or not partition.is_served
+                or reader.asks_at_each_read
+                or asked.last_fetched_epoch >= 0
+            ):
                 instead = self.instead_of_records()
                 if instead is not None:
                     return instead

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ...protocol.schema import Response
-from ..api.registry import Guard, Handler
+from ..api.registry import Guard, Handler, loaded
 from ..api.request_context import Context
 from .authorizer import Access, Authorizer
 from .permission_kinds import Permission
@@ -144,7 +144,7 @@ def refused_partitions(answer: Any) -> Callable[[Any, int], Any]:
 
 def guarded(handlers: Mapping[int, Handler], authorizer: Authorizer) -> dict[int, Handler]:
     """The handlers, each behind its guard."""
-    return {api_key: _behind_guard(handler, authorizer) for api_key, handler in handlers.items()}
+    return {api_key: _behind_guard(handler, authorizer) for api_key, handler in loaded(handlers).items()}
 
 
 def _behind_guard(handler: Handler, authorizer: Authorizer) -> Handler:

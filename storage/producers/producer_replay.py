@@ -9,6 +9,7 @@ from ...protocol.records.batch import BatchHeader
 from ..filesystem import Buffer
 from ..indexes.transaction_index import AbortedTransaction
 from ..segment import Segment
+from .producer_snapshot import CachedBatch, ProducerEntry
 from .producer_state import Origin, ProducerStates, ProducerUpdate
 
 logger = logging.getLogger("kmini.storage")
@@ -32,6 +33,26 @@ def add_batch(update: ProducerUpdate, header: BatchHeader, batch: Buffer, base_o
         update.add_marker(
             header, is_abort=marker.is_abort, coordinator_epoch=marker.coordinator_epoch, base_offset=base_offset
         )
+
+
+def prepare_append(
+    producers: ProducerStates, header: BatchHeader, batch: Buffer, base_offset: int, origin: Origin
+) -> tuple[ProducerEntry | ProducerUpdate | None, CachedBatch | None]:
+    """Check a producer's batch before it is written at `base_offset`. Returns the change that `ProducerStates.commit`
+    applies once it is written, and None; or None, and the remembered batch that it repeats: it is not written again.
+
+    Raises the errors of `ProducerUpdate.add` and `add_marker`.
+    """
+    if origin is Origin.CLIENT:
+        entry = producers.entry_after(header, base_offset)
+        if entry is not None:
+            return entry, None
+        duplicate = producers.find_duplicate(header)
+        if duplicate is not None:
+            return None, duplicate
+    update = producers.prepare(origin)
+    add_batch(update, header, batch, base_offset)
+    return update, None
 
 
 def replay(producers: ProducerStates, segments: Iterable[Segment], upto: int) -> None:

@@ -7,8 +7,8 @@ read.
 
 A change has two steps. `prepare` returns a `ProducerUpdate`, which checks batch after batch, later ones against the
 state that earlier ones would leave; `commit` applies them once the write has succeeded. A failed append drops the
-update, and nothing has changed. Most batches are a client's, and the next ones of their producers: for these the steps
-are `entry_after` and `advance`.
+update, and nothing has changed. Most batches are a client's, and the next ones of their producers: of these
+`entry_after` has the whole change at once, a `ProducerEntry`.
 
 Checks of a data batch, in order (the origin decides which apply):
 
@@ -135,7 +135,7 @@ class ProducerStates:
 
     def entry_after(self, header: BatchHeader, base_offset: int) -> ProducerEntry | None:
         """Return the state after a batch of a client that plainly is the next one of a known producer, in its epoch and
-        outside transactions: `advance` applies it once the write has succeeded. None for every other batch, which
+        outside transactions: `commit` applies it once the write has succeeded. None for every other batch, which
         `find_duplicate` and `prepare` settle."""
         known = self._entries.get(header.producer_id)
         if known is None or known.transaction_first_offset is not None or not known.batches:
@@ -148,12 +148,16 @@ class ProducerStates:
             return None
         return known.with_batch(epoch, sequence + delta, base_offset + delta, delta, timestamp, None)
 
-    def advance(self, entry: ProducerEntry) -> None:
-        """Apply what `entry_after` returned."""
-        self._entries[entry.producer_id] = entry
-
     def prepare(self, origin: Origin = Origin.CLIENT) -> ProducerUpdate:
         return ProducerUpdate(self, origin)
+
+    def commit(self, change: ProducerEntry | ProducerUpdate) -> Sequence[AbortedTransaction]:
+        """Apply what `entry_after` or `prepare` returned: call it once, after the write. Return the new entries of the
+        transaction index."""
+        if isinstance(change, ProducerEntry):
+            self._entries[change.producer_id] = change
+            return ()
+        return change.commit()
 
     # Transactions
 

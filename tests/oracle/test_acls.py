@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kmini.broker.api.registry import loaded
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.acls import AclBinding
 from kmini.broker.security.permission_kinds import Scope
@@ -155,7 +156,7 @@ EVERYTHING = {
 
 def version_of(line: Need) -> int | None:
     """The version to ask in: the newest that is served, but where the right is about older ones."""
-    newest = next(handler for handler in HANDLERS.values() if handler.request.name == line.api)
+    newest = next(handler for handler in loaded(HANDLERS).values() if handler.request.name == line.api)
     if line.api != "AddPartitionsToTxn":
         return newest.max_version
     return 3 if line.permission.resource_type is not ResourceType.CLUSTER else None

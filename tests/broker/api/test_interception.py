@@ -14,6 +14,7 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.api.interception import Exchange, Interceptor, Serve
+from kmini.broker.api.registry import loaded
 from kmini.broker.api.request_context import CloseConnection
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.purgatory import Operation
@@ -269,7 +270,7 @@ def test_every_api_passes_the_interceptors_once(broker: Broker, interceptors: li
         raise CloseConnection("enough is seen")
 
     interceptors.append(note)
-    for api_key, handler in HANDLERS.items():
+    for api_key, handler in loaded(HANDLERS).items():
         name = handler.request.name
         request = OPEN.get(name) or request_for(name, ResourceType.TOPIC, topic.id)
         with Wire(broker.bootstrap_servers) as wire, pytest.raises(ConnectionClosed):

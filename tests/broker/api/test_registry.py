@@ -56,7 +56,7 @@ def test_an_api_whose_permissions_no_guard_asks_for_cannot_be_registered() -> No
 
 def test_an_api_cannot_be_handled_twice() -> None:
     with pytest.raises(ValueError, match="DeleteRecords is handled twice"):
-        handles(m.DeleteRecordsRequest, needs=OPEN)(HANDLERS[m.DeleteRecordsRequest.api_key].function)
+        handles(m.DeleteRecordsRequest, needs=OPEN)(HANDLERS[m.DeleteRecordsRequest.api_key].load().function)
 
 
 def test_a_handler_has_what_its_registration_states(newcomer: Listing) -> None:
@@ -81,15 +81,21 @@ def test_an_api_cannot_be_listed_in_versions_that_its_message_does_not_have(newc
         handles(NewcomerRequest, needs=OPEN)(answer_nothing)
 
 
-def test_a_handler_has_no_parts_but_its_own(newcomer: Listing) -> None:
-    with pytest.raises(AttributeError, match="a handler has no 'requests'"):
-        newcomer(Versions(0, 0)).requests  # noqa: B018
+def test_a_handler_has_what_its_module_registers_once_it_is_loaded() -> None:
+    handler = HANDLERS[m.DeleteRecordsRequest.api_key]
+    same = handler.in_versions(Versions(1, 1), 1)
+    assert not same.is_bound
+    assert not hasattr(same, "function")
+    assert same.load() is same
+    assert same.is_bound
+    assert (same.function, same.request) == (handler.function, m.DeleteRecordsRequest)
+    assert (same.min_version, same.max_version) == (1, 1)
 
 
 def test_every_message_is_listed_and_its_module_registers_a_handler_for_it() -> None:
     assert registered() is HANDLERS
     assert HANDLERS.keys() == m.REQUESTS.keys()
-    assert all(HANDLERS[api_key].request is request for api_key, request in m.REQUESTS.items())
+    assert all(HANDLERS[api_key].load().request is request for api_key, request in m.REQUESTS.items())
 
 
 def test_a_release_without_an_api_does_not_serve_it() -> None:
@@ -97,6 +103,7 @@ def test_a_release_without_an_api_does_not_serve_it() -> None:
     fetch = m.FetchRequest.api_key
     narrow = served(HANDLERS, Release({fetch: Versions(5, 6)}, RELEASES["4.3"].features))
     assert {key: (one.min_version, one.max_version) for key, one in narrow.items()} == {fetch: (5, 6)}
+    narrow[fetch].load()
     assert narrow[fetch].function is HANDLERS[fetch].function
     assert narrow[fetch].needs == HANDLERS[fetch].needs
     assert narrow[fetch].guard is HANDLERS[fetch].guard

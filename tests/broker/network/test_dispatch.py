@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import weakref
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,11 +13,13 @@ from typing import Any, cast
 import pytest
 
 from kmini.broker.api.interception import Interceptor
+from kmini.broker.api.registry import Handler
+from kmini.broker.api.releases import Versions
 from kmini.broker.api.request_context import CloseConnection
 from kmini.broker.clock import MovableClock
 from kmini.broker.metrics import Metrics
 from kmini.broker.network.dispatch import Dispatcher
-from kmini.broker.purgatory import Purgatory
+from kmini.broker.purgatory import Operation, Purgatory, Unattended, Wait
 from kmini.broker.security.resources import ANONYMOUS
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.framing import NEED_DATA, ServerConnection
@@ -76,15 +80,17 @@ class Desk:
 
     def __init__(self, answer: Callable[[], Awaitable[Any]]) -> None:
         self.peer, self.hints, self.metrics = Peer(), Refusals(), Metrics()
+        self.purgatory = Purgatory(MovableClock())
         self.interceptors: list[Interceptor] = []
 
         async def handler(request: object, context: object) -> Any:
             return await answer()
 
-        api = SimpleNamespace(request=MetadataRequest, function=handler, min_version=1, max_version=9)
+        api = Handler(__name__, MetadataRequest.api_key, Versions(1, 9), 1)
+        api.bind(MetadataRequest, handler, (), None)
         services: Any = SimpleNamespace(
             metrics=self.metrics,
-            purgatory=Purgatory(MovableClock()),
+            purgatory=self.purgatory,
             interceptors=self.interceptors,
             journal=None,
         )
@@ -103,6 +109,15 @@ class Desk:
         frame = framing.next_frame()
         assert frame is not NEED_DATA
         self.dispatcher.dispatch(frame)
+
+
+class OrdersChange(Operation):
+    """Waits for a change of orders, which is only settled."""
+
+    keys = ("orders",)
+
+    def is_complete(self) -> bool:
+        return False
 
 
 ANSWER = MetadataResponse(cluster_id="c", topics=[], brokers=[])
@@ -188,6 +203,53 @@ async def test_a_failure_without_a_place_in_the_answer_closes_the_connection(err
     desk.ask()
     assert not desk.peer.sent
     assert len(desk.peer.dropped) == 1
+
+
+async def test_a_failed_request_is_freed_with_its_answer() -> None:
+    """The collector of cycles need not run: what a request holds has views of the receive buffer."""
+    held: list[weakref.ref[object]] = []
+
+    async def fail() -> None:
+        local = Purgatory(MovableClock())
+        held.append(weakref.ref(local))
+        raise KafkaStorageError("full")
+
+    desk = Desk(fail)
+    gc.disable()
+    try:
+        desk.ask()
+        assert held[-1]() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("error", "then"),
+    [(None, ["answered"]), (RuntimeError("a bug"), ["dropped"]), (asyncio.CancelledError(), ["raised"])],
+    ids=["answer", "failure", "cancelled"],
+)
+async def test_what_a_request_released_goes_on_before_its_own_end(error: BaseException | None, then: list[str]) -> None:
+    waiter = Unattended()
+    events: list[str] = []
+
+    async def release() -> MetadataResponse:
+        assert waiter.waiting is not None
+        cast(Wait, waiter.waiting).settle(True)
+        if error is not None:
+            raise error
+        return ANSWER
+
+    desk = Desk(release)
+    desk.peer.send = lambda *_: events.append("answered")  # type: ignore[method-assign, assignment]
+    desk.peer.drop = lambda *_: events.append("dropped")  # type: ignore[method-assign, assignment]
+    wait = cast(Wait, desk.purgatory.wait_for_change(OrdersChange(), 1_000, waiter))
+    wait.resume_request = lambda: events.append("released")
+    try:
+        desk.ask()
+    except asyncio.CancelledError:
+        events.append("raised")
+    assert events == ["released", *then]
+    assert not desk.purgatory.is_attended
 
 
 async def test_an_answer_that_cannot_be_sent_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:

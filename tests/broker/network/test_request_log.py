@@ -13,6 +13,7 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.api.answer_errors import first_error
+from kmini.broker.api.registry import loaded
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.network.request_log import key_fields
 from kmini.protocol import messages as m
@@ -201,7 +202,7 @@ def value_of(type_: Type, name: str, version: int, number: int) -> Any:
 
 FILLED = {
     handler.request.name: handler.request(**filled(handler.request, handler.max_version))
-    for handler in HANDLERS.values()
+    for handler in loaded(HANDLERS).values()
 }
 
 

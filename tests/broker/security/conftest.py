@@ -32,7 +32,7 @@ def ask_as() -> Callable[..., Awaitable[Any]]:
 
     async def ask(broker: BrokerServer, user: str, request: Request, version: int | None = None) -> Any:
         version = request.max_version if version is None else version
-        handler = broker.server.handlers[request.api_key]
+        handler = broker.server.handlers[request.api_key].load()
         connection = SimpleNamespace(
             listener=SimpleNamespace(name="PLAINTEXT", advertised=None, sasl=None),
             arrived_at=("127.0.0.1", 9092),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kmini.broker.api.registry import loaded
 from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.permission_kinds import Permission, Scope
@@ -38,7 +39,7 @@ Ask = Callable[..., Awaitable[Any]]
 def versions_for(need: Need) -> list[int]:
     """The versions in which an API needs this permission."""
     api, permission = need
-    handler = next(handler for handler in HANDLERS.values() if handler.request.name == api)
+    handler = next(handler for handler in loaded(HANDLERS).values() if handler.request.name == api)
     versions = [*range(handler.min_version, handler.max_version + 1)]
     if api == "AddPartitionsToTxn":
         is_for_brokers = permission.resource_type is ResourceType.CLUSTER
@@ -145,15 +146,15 @@ KAFKAS: dict[str, str] = {
 def test_each_api_needs_the_operations_that_kafka_documents() -> None:
     stated = {
         handler.request.name: ", ".join(f"{need.operation.name} {need.resource_type.name}" for need in handler.needs)
-        for handler in HANDLERS.values()
+        for handler in loaded(HANDLERS).values()
     }
     assert stated == KAFKAS
 
 
 def test_every_api_needs_permissions_or_is_open_to_every_client() -> None:
-    is_open = {handler.request.name for handler in HANDLERS.values() if not handler.needs}
+    is_open = {handler.request.name for handler in loaded(HANDLERS).values() if not handler.needs}
     assert is_open == {"ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"}
-    assert all(handler.guard is not None for handler in HANDLERS.values() if handler.needs)
+    assert all(handler.guard is not None for handler in loaded(HANDLERS).values() if handler.needs)
     for need in NEEDS:
         assert need.permission.code in REFUSALS
 

@@ -13,7 +13,7 @@ from kmini.protocol.records.control import EndTransactionMarker, build_end_trans
 from kmini.protocol.records.record import Record
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
-from kmini.storage.producers.producer_replay import add_batch, replay, replay_batch, take_snapshot
+from kmini.storage.producers.producer_replay import add_batch, prepare_append, replay, replay_batch, take_snapshot
 from kmini.storage.producers.producer_state import Origin, ProducerStates
 
 Bench = Any
@@ -53,6 +53,37 @@ def test_a_batch_is_remembered_where_it_lies(states: ProducerStates) -> None:
     entry = states.get(7)
     assert entry is not None
     assert entry.batches[-1].last_offset == 40
+
+
+@pytest.mark.parametrize("origin", [Origin.CLIENT, Origin.COORDINATOR])
+def test_a_batch_changes_its_producer_only_when_its_change_is_committed(states: ProducerStates, origin: Origin) -> None:
+    for sequence in range(2):  # the first one is checked in full, the second is plainly the next one
+        batch = data_batch(sequence)
+        known = states.get(7)
+        change, duplicate = prepare_append(states, read_header(batch), batch, 40 + sequence, origin)
+        assert change is not None
+        assert duplicate is None
+        assert states.get(7) == known
+        assert not states.commit(change)
+        entry = states.get(7)
+        assert entry is not None
+        assert entry.batches[-1].last_offset == 40 + sequence
+
+
+def test_only_a_batch_that_a_client_repeats_is_a_duplicate(states: ProducerStates) -> None:
+    batch = data_batch(0)
+    header = read_header(batch)
+    change, _ = prepare_append(states, header, batch, 40, Origin.CLIENT)
+    assert change is not None
+    states.commit(change)
+
+    change, duplicate = prepare_append(states, header, batch, 41, Origin.CLIENT)
+    assert change is None
+    assert duplicate is not None
+    assert duplicate.first_offset == 40
+    change, duplicate = prepare_append(states, header, batch, 41, Origin.COORDINATOR)
+    assert change is not None
+    assert duplicate is None
 
 
 def test_an_abort_is_due_to_the_transaction_index(states: ProducerStates) -> None:

@@ -388,5 +388,5 @@ def test_what_is_settled_at_once_counts_when_it_is_applied(partition: Partition)
     entry = partition.states.entry_after(batch(1, 1), 1)
     assert entry is not None
     assert partition.states.get(7) != entry
-    partition.states.advance(entry)
+    assert partition.states.commit(entry) == ()
     assert partition.states.get(7) == entry

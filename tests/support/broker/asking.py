@@ -36,7 +36,7 @@ def context_of(broker: BrokerServer, version: int) -> Context:
 
 async def ask_in(context: Context, request: Request) -> Any:
     """What `ask_handler` does, as the next request of a connection."""
-    handler, version = HANDLERS[request.api_key], context.version
+    handler, version = HANDLERS[request.api_key].load(), context.version
     sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
     try:
         answer = await handler.function(sent, context)

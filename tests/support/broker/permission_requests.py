@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from kmini.broker.api.registry import loaded
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.security.permission_kinds import Permission
 from kmini.broker.security.resources import CLUSTER_NAME, ResourceType
@@ -56,14 +57,16 @@ class Need(NamedTuple):
 
 
 NEEDS = [
-    Need(handler.request.name, permission) for _, handler in sorted(HANDLERS.items()) for permission in handler.needs
+    Need(handler.request.name, permission)
+    for _, handler in sorted(loaded(HANDLERS).items())
+    for permission in handler.needs
 ]
 """Every permission of every API, by API key and in the order in which guards ask."""
 
 
 def permissions_of(api: str) -> tuple[Permission, ...]:
     """The permissions of one API."""
-    return next(handler.needs for handler in HANDLERS.values() if handler.request.name == api)
+    return next(handler.needs for handler in loaded(HANDLERS).values() if handler.request.name == api)
 
 
 def batch(*, transactional: bool = False) -> bytes:
@@ -88,7 +91,7 @@ def request_for(api: str, resource: ResourceType, topic_id: bytes) -> Request:
 @cache
 def _tests_of(api: str) -> ModuleType:
     """`tests/broker/handlers/test_<api>.py`, where the API's handler is in `broker/handlers/<api>.py`."""
-    handler = next(handler for handler in HANDLERS.values() if handler.request.name == api)
+    handler = next(handler for handler in loaded(HANDLERS).values() if handler.request.name == api)
     name = f"test_{handler.function.__module__.rpartition('.')[2]}"
     spec = importlib.util.spec_from_file_location(f"example_of_{name}", HANDLER_TESTS / f"{name}.py")
     assert spec is not None
