@@ -54,6 +54,8 @@ STANDS_FOR = {
     "protocol/records/kernels/tuples.py": "tests/protocol/records/kernels/test_walker.py",
     "broker/security/permission_kinds.py": "tests/broker/security/test_permissions.py",
     "broker/metrics_text.py": "tests/broker/test_metrics.py",
+    "broker/handlers/fetch_response.py": "tests/broker/handlers/test_fetch.py",
+    "broker/handlers/kept_fetch.py": "tests/broker/handlers/test_fetch.py",
     "broker/replication/delayed_fetch.py": "tests/broker/handlers/test_fetch.py",
     "broker/replication/fetch_partition.py": "tests/broker/handlers/test_fetch_sessions.py",
     "broker/replication/fetch_sessions.py": "tests/broker/handlers/test_fetch_sessions.py",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kmini import Cluster
-from kmini.broker.handlers.fetch import KeptFetch
+from kmini.broker.handlers.kept_fetch import KeptFetch
 from kmini.broker.replication.delayed_fetch import DelayedFetch
 from kmini.client import Client
 from kmini.protocol.errors import (

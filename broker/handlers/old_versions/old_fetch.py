@@ -21,7 +21,8 @@ from ...api.request_context import Context
 from ...replication.delayed_fetch import DelayedFetch, count_fetched
 from ...replication.fetch_partition import FetchedData, FetchPartition, Reader
 from ...scheduler import Turn
-from ..fetch import hide_storage_errors, resolve, response
+from ..fetch import resolve
+from ..fetch_response import response
 
 MAGIC_1_SINCE = 2
 FIRST_BATCH_WHOLE_SINCE = 3
@@ -41,9 +42,7 @@ async def fetch_messages(request: FetchRequest, context: Context) -> FetchRespon
         await context.wait(DelayedFetch(wanted, request.min_bytes), timeout_ms=request.max_wait_ms)
         answers = await _read_all(wanted, request, context)
     count_fetched(context.services.metrics, wanted, answers)
-    result = response(wanted, answers)
-    hide_storage_errors(result)
-    return result
+    return response(wanted, answers, context.version)
 
 
 def _is_enough(answers: Iterable[FetchedData], min_bytes: int) -> bool:

@@ -1,4 +1,5 @@
-"""Fetch: what is read, what is waited for, and when the wait ends (broker/replication/delayed_fetch.py)."""
+"""Fetch: what is read and answered (broker/handlers/fetch_response.py), what is waited for, and when the wait ends
+(broker/replication/delayed_fetch.py); what a connection keeps of it (broker/handlers/kept_fetch.py)."""
 
 from __future__ import annotations
 
