@@ -363,6 +363,6 @@ def _rules_of(host: Any) -> ActiveRules:
     """The rules of a broker or a cluster. They stay in force when it, or one of its brokers, starts again."""
     owner = getattr(host, "_host", host)
     if owner._faults is None:
-        owner._faults = ActiveRules()
+        owner._faults = ActiveRules(seed=owner._fault_seed)
     rules: ActiveRules = owner._faults
     return rules

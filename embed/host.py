@@ -40,6 +40,8 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         self._private_directory: str | None = None
         self._running: Table | None = None
         self._life = threading.Lock()
+        self._fault_seed = 0
+        """The seed of fault rules that act by chance and have none of their own."""
         self._faults: ActiveRules | None = None
         """The fault rules, once a test has asked for them. They stay in force when a broker starts again."""
 

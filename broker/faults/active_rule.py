@@ -30,6 +30,9 @@ class ActiveRule:
         self.screens: list[Screen] = []
         """The looks that let requests of its API pass, because it cannot mean them."""
         self.selection = Selection(rule, seed=seed, now_ms=now_ms())
+        which = rule.which
+        self.chance_seed = None if which.probability is None else seed if which.seed is None else which.seed
+        """The seed by which it draws; None if it does not act by chance."""
         self.is_removed = False
         self.held: list[HeldRequest] = []
         """The requests that wait for `release`, in the order of their arrival."""

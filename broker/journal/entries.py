@@ -172,6 +172,8 @@ def _answer(entry: Entry, source: Source) -> Answer | str | None:
     answered = entry.answered
     if answered is None or isinstance(answered, (Answer, str)):
         return answered
+    if isinstance(answered, int):
+        return Answer(answered, ())
     response = REQUESTS[source.api_key].response
     frame = memoryview(answered)[4:]
     try:

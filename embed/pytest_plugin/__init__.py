@@ -37,17 +37,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Give the address of the one broker of `--kafka-shared` to a worker of pytest-xdist."""
+    """Give the address of the one broker of `--kafka-shared`, and the seed, to a worker of pytest-xdist."""
     settings = node.config.stash[options.SETTINGS]
+    if settings.seed is not None:
+        node.workerinput[options.SEED_INPUT] = settings.seed
     if settings.is_shared:
         from kmini.pytest_plugin import shared_run
 
         node.workerinput[options.SHARED_INPUT] = shared_run.address(node.config, settings)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[options.SETTINGS]
-    return f"kafka: {settings.bootstrap_servers}" if settings.bootstrap_servers else None
+    lines = [f"kafka: {settings.bootstrap_servers}"] if settings.bootstrap_servers else []
+    if settings.seed is not None:
+        lines.append(f"kafka: fault rules draw by --kafka-seed={settings.seed}")
+    return lines
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

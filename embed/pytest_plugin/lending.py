@@ -193,6 +193,7 @@ def _planted(host: Host, seed: Seed) -> Snapshot | None:
 
 def _watched(item: pytest.Item, host: Host) -> Iterator[Host]:
     report_section.remember(item, host)
+    _draw_by(host, item.config.stash[SETTINGS].seed)
     leftovers = Leftovers(item, host)
     try:
         yield host
@@ -204,6 +205,14 @@ def _differences(broker: RemoteBroker, config: Mapping[str, Any]) -> list[str]:
     """The settings that a broker elsewhere does not have as these are."""
     found: list[str] = broker._thread.run(broker._operations.differences(checked_config("config", config)))
     return found
+
+
+def _draw_by(host: Host, seed: int | None) -> None:
+    """Have the fault rules of a test draw by the seed of the run, if it has one."""
+    if seed is not None:
+        host._fault_seed = seed
+        if host._faults is not None:
+            host._faults.seed = seed
 
 
 def _lend_elsewhere(

@@ -13,6 +13,9 @@ Scope = Literal["session", "module", "function"]
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
+SEED_INPUT = "kafka_seed"
+"""The seed of fault rules, in what the controller of pytest-xdist tells its workers."""
+
 SHARED_INPUT = "kafka_shared"
 """The address of the broker of `--kafka-shared`, in what the controller of pytest-xdist tells its workers."""
 
@@ -33,6 +36,8 @@ class Settings(NamedTuple):
     """Settings of every broker, by Kafka's names."""
     keep: tuple[str, ...]
     """Client ids, or patterns of them, whose connections outlive a reset: those of a service that runs all the time."""
+    seed: int | None = None
+    """The seed of fault rules that act by chance; None for that which every broker has."""
 
 
 SETTINGS = pytest.StashKey[Settings]()
@@ -51,6 +56,12 @@ def add(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--kafka-shared", action="store_true", help="one broker for all workers of pytest-xdist, not one for each"
+    )
+    group.addoption(
+        "--kafka-seed",
+        metavar="N",
+        help="the seed of fault rules that act by chance; random: another one in each run, which the head of the "
+        "output shows",
     )
     parser.addini("kafka_scope", f"session, module or function: {_SCOPE_HELP}", default="function")
     parser.addini("kafka_config", "settings of every broker, a line for each: key=value", type="linelist", default=[])
@@ -76,7 +87,7 @@ def settings(config: pytest.Config) -> Settings:
     if is_shared:
         bootstrap = getattr(config, "workerinput", {}).get(SHARED_INPUT, "")
     settings = _config(config.getini("kafka_config"))
-    return Settings(scope, bootstrap, is_shared, settings, tuple(config.getini("kafka_keep")))
+    return Settings(scope, bootstrap, is_shared, settings, tuple(config.getini("kafka_keep")), _seed(config))
 
 
 def check_addresses(source: str, text: str) -> None:
@@ -87,6 +98,21 @@ def check_addresses(source: str, text: str) -> None:
         parse_addresses(text)
     except ValueError as error:
         raise pytest.UsageError(f"{source}: {error}") from None
+
+
+def _seed(config: pytest.Config) -> int | None:
+    text = config.getoption("--kafka-seed")
+    if text is None:
+        return None
+    given = getattr(config, "workerinput", {}).get(SEED_INPUT)
+    if given is not None:
+        return int(given)
+    if text == "random":
+        return int.from_bytes(os.urandom(4), "big")
+    try:
+        return int(text)
+    except ValueError:
+        raise pytest.UsageError(f"--kafka-seed={text}: a whole number or random was expected") from None
 
 
 def _config(lines: list[str]) -> dict[str, str]:

@@ -86,6 +86,8 @@ class FaultFacts(NamedTuple):
     hits: int
     why_not: str
     """Why it never acted, with its nearest miss; empty if it did."""
+    seed: int | None = None
+    """The seed by which it draws, if it acts by chance."""
 
 
 class Facts(NamedTuple):
@@ -207,6 +209,7 @@ async def _faults(rules: FaultOperations) -> list[FaultFacts]:
             active.rule.name,
             active.hits,
             next((text for text in never if text.startswith(f"fault rule {active.rule.name!r} ")), ""),
+            active.chance_seed,
         )
         for active in await rules.all_rules()
     ]

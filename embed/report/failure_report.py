@@ -137,7 +137,9 @@ def _group_lines(facts: Facts) -> Iterator[str]:
 
 def _fault_lines(facts: Facts) -> Iterator[str]:
     for one in facts.faults:
-        yield f"{one.name}: acted {counted(one.hits, 'time')}" if one.hits else f"{one.name}: never acted"
+        by_chance = "" if one.seed is None else f", by chance (seed {one.seed})"
+        acted = f"acted {counted(one.hits, 'time')}" if one.hits else "never acted"
+        yield f"{one.name}: {acted}{by_chance}"
 
 
 def _unknown(facts: Facts) -> str:

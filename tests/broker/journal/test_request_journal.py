@@ -207,6 +207,14 @@ def test_the_oldest_requests_are_lost_above_the_number_that_is_kept(monkeypatch:
         assert [entry.number for entry in broker.requests.all()] == [6]
 
 
+def test_an_error_of_one_partition_is_found_in_a_fetch_whose_answer_is_large(broker: Broker, wire: Wire) -> None:
+    wire.ask(produced(1, value=b"v" * 1_000), 9)
+    answer = wire.ask(fetch(0, 99), 12)
+    assert [one.error_code for one in answer.responses[0].partitions] == [0, 3]
+    (entry,) = broker.requests.all("Fetch")
+    assert (entry.errors, entry.bytes_out > 1_000) == (("UNKNOWN_TOPIC_OR_PARTITION",), True)
+
+
 def test_large_requests_are_lost_above_the_bytes_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_journal, "MOST_BYTES", 200_000)
     monkeypatch.setattr(request_journal, "COUNT_AGAIN_BYTES", 20_000)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 SHOWS_SETTINGS = """
 from kmini.pytest_plugin.options import SETTINGS
 
 def test_settings(request):
-    print(*request.config.stash[SETTINGS], sep="|")
+    print(*request.config.stash[SETTINGS][:-1], sep="|")
 """
 
 
@@ -66,3 +68,47 @@ def test_wrong_settings_of_the_ini_file_and_of_kafka_options_are_told(run_pytest
     result.stdout.fnmatch_lines(
         ["*UsageError: the fixture kafka_options, or kafka_config in the ini file: log.retention.msx=1: no such*"]
     )
+
+
+BY_CHANCE = """
+    def test_draws(kafka_broker, record_property):
+        rule = kafka_broker.faults.on("Metadata", name="flaky").with_probability(0.5).error("LEADER_NOT_AVAILABLE")
+        assert kafka_broker._faults.seed == {seed}
+        assert False
+"""
+
+
+@pytest.mark.parametrize("scope", ["session", "function"])
+def test_the_seed_of_fault_rules_is_that_of_the_option_and_is_shown(run_pytest, scope: str):
+    result = run_pytest(BY_CHANCE.format(seed=41), "--kafka-seed=41", "--kafka-scope", scope, "-v")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["kafka: fault rules draw by --kafka-seed=41", "faults  flaky: never acted, by chance (seed 41)"]
+    )
+
+
+def test_without_the_option_the_seed_is_0_and_the_head_does_not_show_it(run_pytest):
+    result = run_pytest(BY_CHANCE.format(seed=0))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["faults  flaky: never acted, by chance (seed 0)"])
+    assert "--kafka-seed" not in result.stdout.str()
+
+
+def test_a_random_seed_is_the_same_for_all_workers(run_pytest):
+    tests = "\n".join(
+        f"""
+        def test_{number}(kafka_broker):
+            kafka_broker.faults.on("Metadata").with_probability(0.5).drop()
+            assert False, f"drew by {{kafka_broker._faults.seed}}"
+        """
+        for number in range(4)
+    )
+    result = run_pytest(tests, "--kafka-seed=random", "-n", "2", "-v", plugins=("xdist",))
+    drawn = set(re.findall(r"drew by (\d+)", result.stdout.str()))
+    assert len(drawn) == 1
+    result.stdout.fnmatch_lines([f"kafka: fault rules draw by --kafka-seed={drawn.pop()}"])
+
+
+def test_a_seed_that_is_none_is_refused(run_pytest):
+    result = run_pytest("def test_nothing(): pass", "--kafka-seed=often")
+    result.stderr.fnmatch_lines(["ERROR: --kafka-seed=often: a whole number or random was expected"])
