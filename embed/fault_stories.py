@@ -46,17 +46,24 @@ class FaultStories(Generic[Armed]):
         """Metadata does not know a topic: so many times, for so long, or until a request of an API comes."""
         return self._story(recipes.unknown_topic_until(topic, times, for_ms, until))
 
-    def coordinator_load_in_progress(self, group: str, *, for_ms: Duration) -> Armed:
-        """The coordinator of a group says that it still loads, for this long."""
-        return self._story(recipes.coordinator_load_in_progress(group, for_ms))
+    def no_coordinator(self, group: str | None = None, *, times: int = 1, transactional_id: str | None = None) -> Armed:
+        """The next searches for the coordinator of a group, or of a transactional id, find none:
+        COORDINATOR_NOT_AVAILABLE. Raises ValueError without either, or with both."""
+        return self._story(recipes.no_coordinator(group, transactional_id, times))
 
-    def no_coordinator(self, group: str, *, times: int = 1) -> Armed:
-        """The next searches for the coordinator of a group find none: COORDINATOR_NOT_AVAILABLE."""
-        return self._story(recipes.no_coordinator(group, times))
+    def coordinator_load_in_progress(
+        self, group: str | None = None, *, for_ms: Duration, transactional_id: str | None = None
+    ) -> Armed:
+        """The coordinator of a group, or of a transactional id, says that it still loads, for this long. Raises
+        ValueError without either, or with both."""
+        return self._story(recipes.coordinator_load_in_progress(group, transactional_id, for_ms))
 
-    def coordinator_moved(self, group: str, *, times: int = 1) -> Armed:
-        """The next requests of a group are answered NOT_COORDINATOR: its members look for the coordinator again."""
-        return self._story(recipes.coordinator_moved(group, times))
+    def coordinator_moved(
+        self, group: str | None = None, *, times: int = 1, transactional_id: str | None = None
+    ) -> Armed:
+        """The next requests of a group, or about transactions of an id, are answered NOT_COORDINATOR: clients look for
+        the coordinator again. Raises ValueError without either, or with both."""
+        return self._story(recipes.coordinator_moved(group, transactional_id, times))
 
     def rebalance_storm(self, group: str, *, times: int = 3) -> Armed:
         """So many heartbeats of a group are answered REBALANCE_IN_PROGRESS: its members join again and again."""
@@ -69,6 +76,11 @@ class FaultStories(Generic[Armed]):
     def commit_answer_is_lost(self, transactional_id: str, *, times: int = 1) -> Armed:
         """The transaction ends, and the connection before the answer."""
         return self._story(recipes.commit_answer_is_lost(transactional_id, times))
+
+    def transaction_hangs(self, transactional_id: str) -> Armed:
+        """Transactions of an id do not end: their commits and aborts wait until the rule releases them, and consumers
+        at `read_committed` stop before the first record. `broker.transactions.abort` ends one."""
+        return self._story(recipes.transaction_hangs(transactional_id))
 
     def producer_fenced(self, transactional_id: str) -> Armed:
         """A producer is told that a newer one has taken over its transactional id."""

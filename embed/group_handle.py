@@ -299,6 +299,28 @@ class GroupOperations:
             group = groups.group_for_commit(self._name, "", None, -1, OUTSIDER_VERSION)
             await groups.commit(group, changes)
 
+    async def lose_offsets(self, topic: str | None = None) -> None:
+        """Delete the committed offsets of the group, of one topic or of all, and those that open transactions commit:
+        as if they had expired, although the group may have members. Consumers that run read on where they are; they
+        begin where `auto.offset.reset` says when they are assigned their partitions anew, and have not committed again.
+
+        Raises UnknownTopicOrPartition and GroupIdNotFound, which list what there is; CoordinatorNotAvailable and
+        CoordinatorLoadInProgress.
+
+        >>> broker.group("billing").commit({("orders", 0): 7})
+        >>> broker.group("billing").lose_offsets("orders")
+        >>> broker.group("billing").offsets()
+        {}
+        """
+        if topic is not None:
+            self._operations.known_topic(topic)
+        broker, group = self._find()
+        changes = broker.groups.store.changes(self._name)
+        for place in {*group.offsets, *group.offsets.pending_partitions()}:
+            if topic in (None, place.topic):
+                changes.remove(place)
+        await broker.groups.commit(group, changes)
+
     # --- looking it up
 
     def _coordinator(self, node_id: int) -> BrokerServer:
@@ -390,6 +412,7 @@ class _GroupHandle(Handle[GroupOperations]):
     rebalance = method(GroupOperations.rebalance)
     expel = method(GroupOperations.expel)
     commit = method(GroupOperations.commit)
+    lose_offsets = method(GroupOperations.lose_offsets)
 
 
 class Group(_GroupHandle, Blocking[GroupOperations]):

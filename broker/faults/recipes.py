@@ -66,29 +66,36 @@ def controller_moved(times: int) -> Document:
     return _rule("controller_moved", _OF_THE_CONTROLLER, {"error": "NOT_CONTROLLER"}, which={"times": times})
 
 
-def no_coordinator(group: str, times: int) -> Document:
-    return _rule(
-        f"no_coordinator {group}",
-        "FindCoordinator",
-        {"error": "COORDINATOR_NOT_AVAILABLE"},
-        which={"times": times},
-        group=group,
+def no_coordinator(group: str | None, transactional_id: str | None, times: int) -> Document:
+    return _of_coordinator(
+        "no_coordinator", "COORDINATOR_NOT_AVAILABLE", group, transactional_id, {"times": times}, api="FindCoordinator"
     )
 
 
-def coordinator_load_in_progress(group: str, for_ms: Any) -> Document:
-    return _rule(
-        f"coordinator_load_in_progress {group}",
-        _OF_GROUPS,
-        {"error": "COORDINATOR_LOAD_IN_PROGRESS"},
-        which={"for": for_ms},
-        group=group,
+def coordinator_load_in_progress(group: str | None, transactional_id: str | None, for_ms: Any) -> Document:
+    return _of_coordinator(
+        "coordinator_load_in_progress", "COORDINATOR_LOAD_IN_PROGRESS", group, transactional_id, {"for": for_ms}
     )
 
 
-def coordinator_moved(group: str, times: int) -> Document:
+def coordinator_moved(group: str | None, transactional_id: str | None, times: int) -> Document:
+    return _of_coordinator("coordinator_moved", "NOT_COORDINATOR", group, transactional_id, {"times": times})
+
+
+def _of_coordinator(
+    story: str, error: str, group: str | None, transactional_id: str | None, which: Document, *, api: str | None = None
+) -> Document:
+    """An error to requests for the coordinator of a group, or of a transactional id. Raises ValueError unless one of
+    them is given."""
+    if (group is None) == (transactional_id is None):
+        raise ValueError(f"{story} needs a group or a transactional id")
     return _rule(
-        f"coordinator_moved {group}", _OF_GROUPS, {"error": "NOT_COORDINATOR"}, which={"times": times}, group=group
+        f"{story} {transactional_id if group is None else group}",
+        api or (_OF_TRANSACTIONS if group is None else _OF_GROUPS),
+        {"error": error},
+        which=which,
+        group=group,
+        transactional_id=transactional_id,
     )
 
 
@@ -119,6 +126,12 @@ def commit_answer_is_lost(transactional_id: str, times: int) -> Document:
         {"disconnect": True, "applied": True},
         which={"times": times},
         transactional_id=transactional_id,
+    )
+
+
+def transaction_hangs(transactional_id: str) -> Document:
+    return _rule(
+        f"transaction_hangs {transactional_id}", "EndTxn", {"hold": "before"}, transactional_id=transactional_id
     )
 
 

@@ -344,6 +344,17 @@ def test_a_commit_that_is_refused_throws(broker: Broker, member: JavaConsumer, c
     assert broker.group(GROUP).offsets() == {}
 
 
+def test_lost_offsets_are_thrown_where_no_reset_is_set(broker: Broker, java_clients: JavaClients) -> None:
+    broker.produce("orders", b"placed")
+    broker.group(GROUP).commit({("orders", 0): 0})
+    with java_clients.consumer(broker.bootstrap_servers, group_id=GROUP, auto_offset_reset="none") as client:
+        client.subscribe("orders")
+        assert client.poll_some() == ["placed"]
+        broker.group(GROUP).lose_offsets("orders")
+        broker.group(GROUP).rebalance()
+        assert thrown(lambda: until(client.poll, poll_s=0)) == ["NoOffsetForPartitionException"]
+
+
 def test_a_static_member_is_fenced_by_another_one_of_its_instance_id(broker: Broker, java_clients: JavaClients) -> None:
     def static() -> AbstractContextManager[JavaConsumer]:
         return java_clients.consumer(broker.bootstrap_servers, group_id=GROUP, group_instance_id="one")

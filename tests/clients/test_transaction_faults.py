@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from support import transactional_clients
+from support.transactional_clients import TransactionalClient, read_committed
 
 confluent = pytest.importorskip("confluent_kafka")
 
@@ -170,6 +172,70 @@ def test_offsets_are_sent_again_while_the_coordinator_loads(broker: Broker, tran
     client.commit_transaction(TIMEOUT_S)
     broker.faults.assert_all_hit()
     consumer.close()
+
+
+def test_a_consumer_stops_at_a_transaction_that_hangs_until_it_is_aborted(
+    broker: Broker, transactional_id: str
+) -> None:
+    hangs = broker.faults.transaction_hangs(transactional_id)
+    client = begun(broker, transactional_id)
+    with pytest.raises(confluent.KafkaException) as failed:
+        client.commit_transaction(0.2)
+    assert failed.value.args[0].retriable()
+    hangs.arrived()
+    broker.produce("orders", b"paid")
+    assert read_committed(broker.bootstrap_servers, "orders") == []
+    broker.transactions.abort(transactional_id)
+    assert read_committed(broker.bootstrap_servers, "orders") == [b"paid"]
+    hangs.remove()
+    with pytest.raises(confluent.KafkaException) as fenced:
+        client.commit_transaction(TIMEOUT_S)
+    assert fenced.value.args[0].fatal()
+
+
+@pytest.fixture(params=transactional_clients.CLIENTS)
+def started(request: pytest.FixtureRequest, broker: Broker, transactional_id: str) -> Iterator[TransactionalClient]:
+    """A producer of each library with an open transaction, in which the broker has one record."""
+    client = transactional_clients.CLIENTS[request.param](broker.bootstrap_servers, transactional_id)
+    client.begin()
+    client.produce("orders", b"placed")
+    yield client
+    broker.faults.clear()
+    client.close()
+
+
+FENCED = {"confluent-kafka": "KafkaException", "kafka-python": "ProducerFencedError", "aiokafka": "ProducerFenced"}
+
+
+def test_a_producer_is_fenced_by_the_time_out_of_its_transaction(
+    broker: Broker, transactional_id: str, started: TransactionalClient
+) -> None:
+    broker.clock.advance("2m", liveness=True)
+    broker.transactions.wait_ended(transactional_id)
+    with pytest.raises(Exception, match=r"(?i)fence|epoch") as raised:
+        started.commit()
+    assert type(raised.value).__name__ == FENCED[started.name]
+    assert committed(broker) == []
+
+
+def test_a_producer_looks_for_its_coordinator_again_when_that_has_moved(
+    broker: Broker, transactional_id: str, started: TransactionalClient
+) -> None:
+    moved = broker.faults.coordinator_moved(transactional_id=transactional_id, times=2)
+    looked = broker.faults.on("FindCoordinator", transactional_id=transactional_id).delay(0)
+    started.commit()
+    moved.assert_hit(times=2)
+    looked.assert_hit()
+    assert committed(broker) == [b"placed"]
+
+
+def test_a_producer_waits_while_its_coordinator_loads(
+    broker: Broker, transactional_id: str, started: TransactionalClient
+) -> None:
+    loading = broker.faults.coordinator_load_in_progress(transactional_id=transactional_id, for_ms="100ms")
+    started.commit()
+    loading.assert_hit()
+    assert committed(broker) == [b"placed"]
 
 
 async def test_aiokafka_commits_in_spite_of_passing_errors(broker: Broker, transactional_id: str) -> None:

@@ -91,7 +91,14 @@ async def test_offsets_and_lag_are_those_that_consumers_see(host: Host, start_me
 async def test_a_misspelt_group_is_told_with_those_that_exist(host: Host) -> None:
     await host.group("shipping").commit({("orders", 0): 0})
     group = host.group("biling")
-    for call in (group.describe, group.offsets, group.lag, group.rebalance, lambda: group.expel("a")):
+    for call in (
+        group.describe,
+        group.offsets,
+        group.lag,
+        group.rebalance,
+        lambda: group.expel("a"),
+        group.lose_offsets,
+    ):
         with pytest.raises(GroupIdNotFound, match="there is no group biling; there are: shipping"):
             await call()
     with pytest.raises(NotInTime, match="there is no group biling; there are: shipping"):
@@ -265,6 +272,33 @@ async def test_consumers_begin_at_the_offset_that_was_committed(host: Host, star
     assert (await consumer.getone()).value == b"2"
     with pytest.raises(NonEmptyGroup, match=r"1 member: billing-1-.*members commit themselves"):
         await group.commit({("orders", 0): 0})
+
+
+async def test_consumers_read_on_when_offsets_are_lost_and_begin_anew_with_the_next_assignment(
+    host: Host, start_member: StartMember
+) -> None:
+    await host.topic("orders").produce(b"0", partition=0)
+    group = host.group("billing")
+    await group.commit({("orders", 0): 1})
+    consumer = await start_member("billing-1")
+    await group.stable(members=1)
+    await group.lose_offsets()
+    assert await group.offsets() == {}
+    await host.topic("orders").produce(b"1", partition=0)
+    assert (await consumer.getone()).value == b"1"
+    await group.rebalance()
+    assert (await consumer.getone()).value == b"0"
+
+
+async def test_the_offsets_of_one_topic_are_lost(host: Host) -> None:
+    await host.create_topic("refunds", 1)
+    group = host.group("billing")
+    await group.commit({("orders", 0): 7, ("orders", 1): 8, ("refunds", 0): 9})
+    await group.lose_offsets("orders")
+    assert await group.offsets() == {("refunds", 0): 9}
+    await group.lose_offsets("orders")
+    with pytest.raises(UnknownTopicOrPartition, match="there is no topic ordres; there are: orders, refunds"):
+        await group.lose_offsets("ordres")
 
 
 async def test_offsets_of_partitions_that_do_not_exist_are_refused_and_nothing_is_committed(host: Host) -> None:

@@ -30,14 +30,31 @@ GIVEN: dict[str, Any] = {
 STORIES = {
     name: function for name, function in vars(recipes).items() if inspect.isfunction(function) and name[0] != "_"
 }
+OF_COORDINATORS = ["no_coordinator", "coordinator_load_in_progress", "coordinator_moved"]
+
+
+def document(name: str, **given: Any) -> dict[str, Any]:
+    """The rule of a story, with these arguments in place of the usual ones."""
+    return dict(STORIES[name](**{key: (GIVEN | given)[key] for key in inspect.signature(STORIES[name]).parameters}))
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_a_story_is_a_rule_of_its_name(name: str) -> None:
-    story = STORIES[name]
-    rule = rule_from_json(story(**{key: GIVEN[key] for key in inspect.signature(story).parameters}), ALL_APIS)
+    given = {"transactional_id": None} if name in OF_COORDINATORS else {}
+    rule = rule_from_json(document(name, **given), ALL_APIS)
     assert rule.name.partition(" ")[0] == name
     assert rule_from_json(rule.to_json(), ALL_APIS) == rule
+
+
+@pytest.mark.parametrize("name", OF_COORDINATORS)
+def test_a_coordinator_is_that_of_a_group_or_of_a_transactional_id(name: str) -> None:
+    of_group = rule_from_json(document(name, transactional_id=None), ALL_APIS)
+    assert (of_group.name, of_group.when.group) == (f"{name} billing", "billing")
+    of_transactions = rule_from_json(document(name, group=None), ALL_APIS)
+    assert (of_transactions.name, of_transactions.when.transactional_id) == (f"{name} payments", "payments")
+    for given in ({}, {"group": None, "transactional_id": None}):
+        with pytest.raises(ValueError, match=f"{name} needs a group or a transactional id"):
+            document(name, **given)
 
 
 def test_a_leader_that_moved_is_told_and_nothing_is_written(broker: Broker, wire: Wire) -> None:

@@ -1,0 +1,307 @@
+"""What members of groups do, with real client libraries, when their group takes something from them.
+
+Most faults are made in the group itself, and not as an answer: a member is expelled, a session ends, offsets are lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kmini import Broker
+from support.transactional_clients import Confluent
+from support.until import until, until_async
+
+aiokafka = pytest.importorskip("aiokafka")
+confluent = pytest.importorskip("confluent_kafka")
+kafka = pytest.importorskip("kafka")
+
+GROUP = "billing"
+PLACE = confluent.TopicPartition("orders", 0)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Broker]:
+    with Broker(config={"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(running: Broker) -> Iterator[Broker]:
+    """A broker with the topic `orders`, which has one record, and no rule and no group."""
+    running.create_topic("orders", 1)
+    running.produce("orders", b"placed")
+    yield running
+    running.reset()
+
+
+class Member:
+    """A consumer of librdkafka in the group, which notes what happens to its partitions."""
+
+    def __init__(self, broker: Broker, **config: Any) -> None:
+        self.events: list[str] = []
+        self.client = confluent.Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": GROUP,
+                "log_level": 0,
+                "error_cb": lambda error: None,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
+                "coordinator.query.interval.ms": 100,
+                "heartbeat.interval.ms": 20,
+                "session.timeout.ms": 6_000,
+                **{name.replace("_", "."): value for name, value in config.items()},
+            }
+        )
+        self.client.subscribe(
+            ["orders"],
+            on_assign=lambda client, partitions: self.events.append("assigned"),
+            on_revoke=lambda client, partitions: self.events.append("revoked"),
+            on_lost=lambda client, partitions: self.events.append("lost"),
+        )
+
+    def record(self) -> bytes | None:
+        """The value of the next record, once it is there."""
+        message = until(lambda: self.client.poll(0.05), poll_s=0)
+        assert message.error() is None, message.error()
+        value: bytes | None = message.value()
+        return value
+
+    def error(self) -> Any:
+        """The first error that it tells, or raises."""
+        try:
+            return until(lambda: self.client.poll(0.05), poll_s=0).error()
+        except confluent.KafkaException as error:
+            return error.args[0]
+
+    def wait_for_events(self, *events: str) -> None:
+        """Return once exactly this has happened to its partitions."""
+        until(lambda: (self.client.poll(0.02), len(self.events) >= len(events))[1], lambda: self.events)
+        assert self.events == [*events]
+
+    def commit(self, offset: int = 1) -> None:
+        self.client.commit(offsets=[confluent.TopicPartition("orders", 0, offset)], asynchronous=False)
+
+
+@pytest.fixture
+def join(broker: Broker) -> Iterator[Callable[..., Member]]:
+    """A maker of members, which leave in the end."""
+    members: list[Member] = []
+
+    def make(**config: Any) -> Member:
+        members.append(Member(broker, **config))
+        return members[-1]
+
+    yield make
+    broker.faults.clear()
+    for member in members:
+        member.client.close()
+
+
+@pytest.fixture
+def member(join: Callable[..., Member]) -> Member:
+    """The one member of the group, with its partition."""
+    made = join()
+    assert made.record() == b"placed"
+    assert made.events == ["assigned"]
+    return made
+
+
+# --- joining
+
+
+def test_a_member_that_is_not_known_yet_joins_with_the_id_that_it_is_given(
+    broker: Broker, join: Callable[..., Member]
+) -> None:
+    ids: list[str] = []
+    broker.faults.on("JoinGroup", where=lambda asked: ids.append(asked.request.member_id) is None).delay(0)
+    assert join().record() == b"placed"
+    (member,) = broker.group(GROUP).describe().members
+    assert ids == ["", member.member_id]
+
+
+def test_a_static_member_is_fenced_by_another_one_of_its_instance_id(join: Callable[..., Member]) -> None:
+    first = join(group_instance_id="one")
+    assert first.record() == b"placed"
+    second = join(group_instance_id="one")
+    assert second.record() == b"placed"
+    error = first.error()
+    assert error.name() == "_FATAL"
+    assert "fenced" in error.str()
+
+
+def test_a_member_too_many_is_told() -> None:
+    config = {"group.initial.rebalance.delay.ms": 0, "group.max.size": 1}
+    with Broker(topics=["orders"], config=config) as small:
+        small.produce("orders", b"placed")
+        first = Member(small)
+        with contextlib.closing(first.client):
+            assert first.record() == b"placed"
+            second = Member(small)
+            with contextlib.closing(second.client):
+                assert second.error().name() == "GROUP_MAX_SIZE_REACHED"
+
+
+# --- losing partitions
+
+
+def test_partitions_are_revoked_and_assigned_by_a_forced_rebalance(broker: Broker, member: Member) -> None:
+    broker.group(GROUP).rebalance()
+    member.wait_for_events("assigned", "revoked", "assigned")
+
+
+def test_partitions_are_lost_by_a_member_that_is_expelled(broker: Broker, member: Member) -> None:
+    (before,) = broker.group(GROUP).describe().members
+    broker.group(GROUP).expel(before.member_id)
+    member.wait_for_events("assigned", "lost", "assigned")
+    (after,) = broker.group(GROUP).describe().members
+    assert after.member_id != before.member_id
+
+
+def test_partitions_are_lost_by_a_member_whose_session_has_ended(broker: Broker, member: Member) -> None:
+    broker.clock.advance("7s", liveness=True)
+    member.wait_for_events("assigned", "lost", "assigned")
+
+
+def test_a_commit_of_a_member_that_was_expelled_fails_for_good(broker: Broker, join: Callable[..., Member]) -> None:
+    member = join(heartbeat_interval_ms=5_000)
+    assert member.record() == b"placed"
+    broker.group(GROUP).expel(broker.group(GROUP).describe().members[0].member_id)
+    with pytest.raises(confluent.KafkaException) as failed:
+        member.commit()
+    error = failed.value.args[0]
+    assert (error.name(), error.retriable()) == ("UNKNOWN_MEMBER_ID", False)
+    assert broker.group(GROUP).offsets() == {}
+
+
+@pytest.mark.parametrize("code", ["ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"])
+def test_a_commit_out_of_its_generation_raises(broker: Broker, member: Member, code: str) -> None:
+    rule = broker.faults.on("OffsetCommit", group=GROUP).once().error(code)
+    with pytest.raises(confluent.KafkaException) as failed:
+        member.commit()
+    assert failed.value.args[0].name() == code
+    rule.assert_hit(times=1)
+    assert broker.group(GROUP).offsets() == {}
+
+
+# --- losing offsets
+
+
+def test_a_member_begins_anew_where_the_offsets_of_its_group_are_lost(broker: Broker, member: Member) -> None:
+    member.commit()
+    broker.group(GROUP).lose_offsets("orders")
+    broker.group(GROUP).rebalance()
+    assert member.record() == b"placed"
+
+
+def test_a_member_that_may_not_begin_anew_reports_lost_offsets(broker: Broker, join: Callable[..., Member]) -> None:
+    broker.group(GROUP).commit({("orders", 0): 0})
+    member = join(auto_offset_reset="error")
+    assert member.record() == b"placed"
+    broker.group(GROUP).lose_offsets()
+    broker.group(GROUP).rebalance()
+    assert member.error().name() == "_AUTO_OFFSET_RESET"
+
+
+def test_a_group_that_was_away_for_longer_than_offsets_are_kept_begins_anew(
+    broker: Broker, join: Callable[..., Member]
+) -> None:
+    broker.group(GROUP).commit({("orders", 0): 1})
+    broker.clock.advance("8d")
+    broker.produce("orders", b"paid")
+    assert join().record() == b"paid"  # and the record of last week is gone, too
+
+
+def test_offsets_of_an_open_transaction_are_waited_for(broker: Broker, join: Callable[..., Member]) -> None:
+    producer = Confluent(broker.bootstrap_servers, "payments")
+    producer.begin()
+    producer.send_offsets(GROUP, {("orders", 0): 1})
+    member = join(isolation_level="read_committed")
+    with pytest.raises(confluent.KafkaException) as failed:
+        member.client.committed([PLACE], timeout=0.2)
+    assert failed.value.args[0].name() in ("_TIMED_OUT", "UNSTABLE_OFFSET_COMMIT")
+    producer.commit()
+    (committed,) = member.client.committed([PLACE], timeout=30)
+    assert committed.offset == 1
+    producer.close()
+
+
+# --- the other clients
+
+
+class Events(aiokafka.ConsumerRebalanceListener, kafka.ConsumerRebalanceListener):
+    """What happens to the partitions of a member of aiokafka or kafka-python."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        if revoked:
+            self.seen.append("revoked")
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        if assigned:
+            self.seen.append("assigned")
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        self.seen.append("lost")
+
+
+CONFIG = {"group_id": GROUP, "auto_offset_reset": "earliest", "enable_auto_commit": False} | {
+    "heartbeat_interval_ms": 20,
+    "retry_backoff_ms": 10,
+}
+
+
+@pytest.fixture
+async def of_aiokafka(broker: Broker) -> AsyncIterator[Any]:
+    async with aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers, **CONFIG) as client:
+        yield client
+
+
+async def test_aiokafka_is_revoked_its_partitions_by_a_rebalance_and_by_an_expulsion(
+    broker: Broker, of_aiokafka: Any
+) -> None:
+    events = Events()
+    of_aiokafka.subscribe(["orders"], listener=events)
+    assert (await of_aiokafka.getone()).value == b"placed"
+    group = broker.aio.group(GROUP)
+    await group.rebalance()
+    await until_async(lambda: events.seen == ["assigned", "revoked", "assigned"], lambda: events.seen)
+    (before,) = (await group.stable(members=1)).members
+    await group.expel(before.member_id)
+    with pytest.raises(aiokafka.errors.CommitFailedError):
+        await of_aiokafka.commit({aiokafka.TopicPartition("orders", 0): 1})
+    await until_async(lambda: len(events.seen) >= 5, lambda: events.seen)
+    (after,) = (await group.stable(members=1)).members
+    assert after.member_id != before.member_id
+
+
+@pytest.fixture
+def of_kafka_python(broker: Broker) -> Iterator[Any]:
+    client = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, fetch_max_wait_ms=20, **CONFIG)
+    yield client
+    client.close()
+
+
+def test_kafka_python_is_revoked_its_partitions_by_a_rebalance_and_loses_them_by_an_expulsion(
+    broker: Broker, of_kafka_python: Any
+) -> None:
+    events = Events()
+    of_kafka_python.subscribe(["orders"], listener=events)
+    assert next(of_kafka_python).value == b"placed"
+    broker.group(GROUP).rebalance()
+    until(lambda: (of_kafka_python.poll(20), len(events.seen) >= 3)[1], lambda: events.seen)
+    assert events.seen == ["assigned", "revoked", "assigned"]
+    (before,) = broker.group(GROUP).describe().members
+    broker.group(GROUP).expel(before.member_id)
+    with pytest.raises(kafka.errors.CommitFailedError):
+        of_kafka_python.commit({kafka.TopicPartition("orders", 0): kafka.OffsetAndMetadata(1, "", -1)})
+    until(lambda: (of_kafka_python.poll(20), len(events.seen) >= 5)[1], lambda: events.seen)
+    (after,) = broker.group(GROUP).describe().members
+    assert after.member_id != before.member_id
