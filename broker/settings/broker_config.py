@@ -112,7 +112,7 @@ class BrokerConfig(Settings):
         differs=SELF_TUNING)
     max_connections: int = key(INT, MAX_INT, at_least(0),
         "How many connections the broker holds; further ones are closed at once.",
-        dynamic=CLUSTER_WIDE)
+        dynamic=CLUSTER_WIDE, differs="Kafka accepts no further connection until another one ends")
     max_connections_per_ip: int = key(INT, MAX_INT, at_least(0),
         "How many connections one address may hold.",
         dynamic=CLUSTER_WIDE)

@@ -100,13 +100,14 @@ DAMAGE: dict[str, Any] = {
     "trickle": lambda draft: draft.trickle("2KB/s"),
     "correlation_id": lambda draft: draft.corrupt("correlation_id"),
     "length": lambda draft: draft.corrupt("length"),
+    "garbage": lambda draft: draft.corrupt("garbage"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_kafka_python_fetches_again_over_a_new_connection(broker: Broker, damage: str) -> None:
     rule = DAMAGE[damage](broker.faults.on("Fetch", topic="orders").once())
-    with kafka_python_consumer(broker, request_timeout_ms=2_000) as client:
+    with kafka_python_consumer(broker, request_timeout_ms=500) as client:
         assert next(client).value == b"placed"
     rule.assert_hit(times=1)
 
