@@ -14,9 +14,9 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from kmini.argument_checks import checked
+from kmini.failed_waits import FailedWait
 from kmini.loop_thread import LoopThread
 from kmini.protocol.errors import KafkaError, RequestTimedOut
-from kmini.waiting import FailedWait
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from kmini.broker.network.event_loop import new_event_loop, raise_descriptor_limit
-from kmini.waiting import FailedWait
+from kmini.failed_waits import FailedWait
 
 T = TypeVar("T")
 

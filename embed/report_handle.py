@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from kmini.failed_waits import FailedWait
 from kmini.handle import Awaiting, Blocking, Handle, method
 from kmini.report.facts import gather
 from kmini.report.failure_report import failure_report
 from kmini.shared_operations import SharedOperations
-from kmini.waiting import FailedWait
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules

@@ -18,8 +18,8 @@ from kmini.report.facts import Facts, GroupFacts, PartitionFacts, TopicFacts
 from kmini.report.failure_report import failure_report
 
 if TYPE_CHECKING:
+    from kmini.failed_waits import FailedWait
     from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
-    from kmini.waiting import FailedWait
 
 MOST_READ = 200
 """Most records of a partition that are read, to count them by what became of them: they come over the network."""

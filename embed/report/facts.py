@@ -10,6 +10,7 @@ from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry, JournalReader
 from kmini.client_connections import ClientConnection
 from kmini.contents import Record, shown
+from kmini.failed_waits import FailedWait
 from kmini.fault_handle import FaultOperations
 from kmini.group_handle import GroupDescription, GroupOperations
 from kmini.protocol.errors import KafkaError
@@ -17,7 +18,6 @@ from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.shared_operations import SharedOperations
 from kmini.storage.log import PartitionLog
 from kmini.transaction_handle import OpenTransaction, TransactionOperations
-from kmini.waiting import FailedWait
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from kmini.broker.journal.entries import JournalEntry
 from kmini.broker.network.peer_log import printable
+from kmini.failed_waits import FailedWait
 from kmini.phrases import counted
 from kmini.protocol.topics import TopicPartition
 from kmini.report.diagnoses import duration, likely
 from kmini.report.facts import Facts, TopicFacts
-from kmini.waiting import FailedWait
 
 MOST_LINES = 40
 MOST_WIDTH = 160

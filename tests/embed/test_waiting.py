@@ -8,7 +8,7 @@ import pytest
 
 from kmini import Broker
 from kmini.shared_operations import SharedOperations
-from kmini.waiting import FailedWait, until
+from kmini.waiting import until
 
 KEY = "something that a test changes"
 
@@ -78,13 +78,3 @@ def test_what_the_condition_raises_ends_the_wait(broker: Broker) -> None:
 
     with pytest.raises(LookupError, match="nothing to look at"):
         broker._thread.run(until(broker._operations, fail, lambda: [KEY], 60_000))
-
-
-def test_a_failed_wait_shows_the_call_about_as_it_was_written() -> None:
-    def is_paid(record: object) -> bool:
-        return True
-
-    kwargs = {"key": b"x" * 200, "where": is_paid}
-    failed = FailedWait.of("topic('orders').wait_for", (3,), kwargs, {"topic": "orders"}, "nothing came")
-    assert failed.call == f"topic('orders').wait_for(3, key=b'{'x' * 55}..., where=is_paid)"
-    assert (failed.topic, failed.group, failed.message) == ("orders", None, "nothing came")

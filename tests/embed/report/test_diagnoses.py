@@ -13,12 +13,12 @@ from kmini.broker.api.key_fields import KeyPartition
 from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry
 from kmini.client_connections import ClientConnection
+from kmini.failed_waits import FailedWait
 from kmini.group_handle import GroupDescription, GroupMember
 from kmini.protocol.topics import TopicPartition
 from kmini.report import diagnoses, group_diagnoses
 from kmini.report.diagnoses import DIAGNOSES, Diagnosis, duration, likely
 from kmini.report.facts import Facts, FaultFacts, GroupFacts, PartitionFacts, TopicFacts
-from kmini.waiting import FailedWait
 from support.small_client import SmallClient
 
 

@@ -1,0 +1,1 @@
+../../embed/failed_waits.py
