@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from support.librdkafka import impatient
 from support.until import until
 
 confluent = pytest.importorskip("confluent_kafka")
@@ -41,16 +42,7 @@ def broker(running: Broker) -> Broker:
 
 
 def settings(broker: Broker, **config: Any) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "log_level": 0,
-        "error_cb": lambda error: None,
-        "retry.backoff.ms": 5,
-        "retry.backoff.max.ms": 10,
-        "reconnect.backoff.ms": 5,
-        "reconnect.backoff.max.ms": 10,
-        **{name if name.endswith("_cb") else name.replace("_", "."): value for name, value in config.items()},
-    }
+    return impatient(broker.bootstrap_servers, **config)
 
 
 def producer(broker: Broker, **config: Any) -> Any:

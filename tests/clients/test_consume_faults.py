@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from support.librdkafka import impatient
 from support.until import until
 
 confluent = pytest.importorskip("confluent_kafka")
@@ -40,21 +41,14 @@ def broker(running: Broker) -> Iterator[Broker]:
 def consumer(broker: Broker, **config: Any) -> Iterator[Any]:
     client = confluent.Consumer(
         {
-            "bootstrap.servers": broker.bootstrap_servers,
             "group.id": GROUP,
-            "log_level": 0,
-            "error_cb": lambda error: None,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 20,
             "fetch.error.backoff.ms": 5,
-            "retry.backoff.ms": 5,
-            "retry.backoff.max.ms": 10,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 10,
             "heartbeat.interval.ms": 20,
             "session.timeout.ms": 6_000,
-            **{name.replace("_", "."): value for name, value in config.items()},
+            **impatient(broker.bootstrap_servers, **config),
         }
     )
     try:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from support.librdkafka import impatient
 
 confluent = pytest.importorskip("confluent_kafka")
 
@@ -32,18 +33,7 @@ def broker(running: Broker, request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 def producer(broker: Broker, **config: Any) -> Any:
     return confluent.Producer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "log_level": 0,
-            "error_cb": lambda error: None,  # fatal errors are raised by poll otherwise
-            "linger.ms": 0,
-            "retry.backoff.ms": 5,
-            "retry.backoff.max.ms": 10,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 10,
-            "socket.timeout.ms": 5_000,
-            **{name if name.endswith("_cb") else name.replace("_", "."): value for name, value in config.items()},
-        }
+        impatient(broker.bootstrap_servers, **{"linger_ms": 0, "socket_timeout_ms": 5_000, **config})
     )
 
 

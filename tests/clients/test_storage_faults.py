@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from support.librdkafka import impatient
 from support.readers import READERS, Reader, reading
 
 confluent = pytest.importorskip("confluent_kafka")
@@ -27,18 +28,7 @@ def broker() -> Iterator[Broker]:
 
 
 def producer(broker: Broker, **config: Any) -> Any:
-    return confluent.Producer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "log_level": 0,
-            "error_cb": lambda error: None,  # fatal errors are raised by poll otherwise
-            "retry.backoff.ms": 5,
-            "retry.backoff.max.ms": 10,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 10,
-            **{name.replace("_", "."): value for name, value in config.items()},
-        }
-    )
+    return confluent.Producer(impatient(broker.bootstrap_servers, **config))
 
 
 def deliver(client: Any, value: bytes, topic: str = "orders") -> Any:

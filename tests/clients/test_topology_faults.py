@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker, Cluster
+from support.librdkafka import impatient
 from support.until import until
 
 confluent = pytest.importorskip("confluent_kafka")
@@ -45,17 +46,7 @@ def broker() -> Iterator[Broker]:
 
 
 def settings(servers: str, **config: Any) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": servers,
-        "log_level": 0,
-        "error_cb": lambda error: None,
-        "retry.backoff.ms": 5,
-        "retry.backoff.max.ms": 10,
-        "reconnect.backoff.ms": 5,
-        "reconnect.backoff.max.ms": 10,
-        "topic.metadata.refresh.interval.ms": 50,
-        **{name.replace("_", "."): value for name, value in config.items()},
-    }
+    return {"topic.metadata.refresh.interval.ms": 50, **impatient(servers, **config)}
 
 
 @contextlib.contextmanager

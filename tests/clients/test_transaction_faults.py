@@ -10,6 +10,7 @@ import pytest
 
 from kmini import Broker
 from support import transactional_clients
+from support.librdkafka import impatient
 from support.transactional_clients import TransactionalClient, read_committed
 
 confluent = pytest.importorskip("confluent_kafka")
@@ -39,19 +40,7 @@ def transactional_id() -> str:
 
 
 def producer(broker: Broker, transactional_id: str) -> Any:
-    return confluent.Producer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "transactional.id": transactional_id,
-            "log_level": 0,
-            "error_cb": lambda error: None,
-            "linger.ms": 0,
-            "retry.backoff.ms": 5,
-            "retry.backoff.max.ms": 10,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 10,
-        }
-    )
+    return confluent.Producer(impatient(broker.bootstrap_servers, transactional_id=transactional_id, linger_ms=0))
 
 
 def begun(broker: Broker, transactional_id: str) -> Any:

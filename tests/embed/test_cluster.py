@@ -32,21 +32,8 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
+from support.public_api import operations_of, public_methods
 from support.until import until
-
-
-def public_methods(cls: type) -> dict[str, inspect.Signature]:
-    return {
-        name: inspect.signature(method)
-        for name, method in inspect.getmembers(cls, inspect.isfunction)
-        if not name.startswith("_")
-    }
-
-
-def operations_of(table: type) -> dict[str, inspect.Signature]:
-    """The methods of a cluster; the other methods of a table are for the table itself."""
-    methods = public_methods(table)
-    return {name: methods[name] for name in methods if inspect.iscoroutinefunction(getattr(table, name))}
 
 
 @pytest.fixture

@@ -22,20 +22,7 @@ from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import Wire
 from kmini.topic_handle import TopicOperations
-
-
-def public_methods(cls: type) -> dict[str, inspect.Signature]:
-    return {
-        name: inspect.signature(method)
-        for name, method in inspect.getmembers(cls, inspect.isfunction)
-        if not name.startswith("_")
-    }
-
-
-def operations_of(table: type) -> dict[str, inspect.Signature]:
-    """The methods of a broker; the other methods of a table are for the table itself."""
-    methods = public_methods(table)
-    return {name: methods[name] for name in methods if inspect.iscoroutinefunction(getattr(table, name))}
+from support.public_api import operations_of, public_methods
 
 
 def public_names(cls: type) -> set[str]:

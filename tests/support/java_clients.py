@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from support.java_peer import JavaPeer
+from support.librdkafka import IMPATIENCE
 from support.until import until
 
 SOURCE = Path(__file__).with_name("JavaClients.java")
-IMPATIENCE: dict[str, object] = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 10} | {
-    "reconnect.backoff.ms": 5,
-    "reconnect.backoff.max.ms": 10,
-}
 _numbers = itertools.count(1)
 
 

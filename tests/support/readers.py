@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
+from support.librdkafka import impatient
 from support.until import until
 
 TIMEOUT_S = 30.0
@@ -74,18 +75,13 @@ class ConfluentReader(Reader):
         self._library = confluent_kafka
         self._consumer: Any = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": self.servers,
+                **impatient(self.servers),
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "auto.offset.reset": self.reset,
                 "isolation.level": self.isolation,
-                "log_level": 0,
-                "error_cb": lambda error: None,
                 "fetch.wait.max.ms": STEP_MS,
                 "fetch.error.backoff.ms": 5,
-                "retry.backoff.ms": 5,
-                "reconnect.backoff.ms": 5,
-                "reconnect.backoff.max.ms": 10,
                 "topic.metadata.refresh.interval.ms": 100,
             }
         )

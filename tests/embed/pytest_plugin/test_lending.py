@@ -251,7 +251,8 @@ def test_the_order_of_tests_does_not_matter(run_pytest):
         result.assert_outcomes(passed=5)
 
 
-def test_a_run_without_a_broker_imports_none(pytester: pytest.Pytester):
+def test_a_run_without_a_broker_imports_none(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take most of the time
     pytester.makepyfile(
         """
         import sys
@@ -265,4 +266,4 @@ def test_a_run_without_a_broker_imports_none(pytester: pytest.Pytester):
             }
         """
     )
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-q", "-p", "kmini.pytest_plugin").assert_outcomes(passed=1)
