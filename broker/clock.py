@@ -7,7 +7,7 @@ moves a week of log time must not throw its live clients out:
 * *liveness*: request, session, transaction and connection time-outs.
 
 Both run with the wall clock. A `MovableClock` can be moved ahead of it: it runs what falls due, in order, at its own
-time.
+time. Its log time can be turned back, too, as that of a machine whose clock is corrected.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class Clock:
 
 
 class MovableClock(Clock):
-    """A clock for tests: the wall clock, plus what `advance` has added to it."""
+    """A clock for tests: the wall clock, plus what `advance` has added to it and `turn_back` has taken."""
 
     def __init__(self, ahead_ms: int = 0) -> None:
         """Log time begins so far ahead of the wall clock."""
@@ -134,7 +134,7 @@ class MovableClock(Clock):
 
     @property
     def ahead_ms(self) -> int:
-        """How far log time is ahead of the wall clock."""
+        """How far log time is ahead of the wall clock; negative if it is behind."""
         return self._ahead_ms
 
     def now_ms(self) -> int:
@@ -166,11 +166,22 @@ class MovableClock(Clock):
         """
         duration_ms = milliseconds(duration)
         if duration_ms < 0:
-            raise ValueError(f"the clock moves forward only, not by {duration_ms} ms")
+            raise ValueError(f"the clock advances forward only, not by {duration_ms} ms: turn_back turns it back")
         await self._advance_log_time(self.now_ms() + duration_ms)
         self._moved()
         if liveness:
             await self._advance_liveness(self.liveness_ms() + duration_ms)
+
+    def turn_back(self, duration: Duration) -> None:
+        """Turn log time back by `duration`. Nothing runs: a timer that is set keeps the time that it has left, as the
+        timers of a machine do whose clock is corrected. ValueError for what is no duration, or a negative one."""
+        duration_ms = milliseconds(duration)
+        if duration_ms < 0:
+            raise ValueError(f"the clock is turned back by a positive duration, not by {duration_ms} ms")
+        for timer in self._timers:
+            timer.due_ms -= duration_ms
+        self._ahead_ms -= duration_ms
+        self._moved()
 
     def set_back(self, ahead_ms: int = 0) -> int:
         """Set both timelines back to the wall clock, or log time to `ahead_ms` ahead of it; return by how many

@@ -25,6 +25,18 @@ class ClockOperations:
         """
         await self._clock.advance(duration, liveness=liveness)
 
+    async def turn_back(self, duration: Duration) -> None:
+        """Turn log time back by `duration`, as the clock of a machine that is corrected. Nothing runs by it, and what
+        was due in an hour is due in an hour still; records that the broker stamps are older than those before them.
+        Time-outs do not move. Raises ValueError.
+
+        >>> before = broker.clock.now_ms()
+        >>> broker.clock.turn_back("1h")
+        >>> broker.clock.now_ms() < before
+        True
+        """
+        self._clock.turn_back(duration)
+
     async def now_ms(self) -> int:
         """Log time in milliseconds since the epoch: the broker's current time."""
         return self._clock.now_ms()
@@ -39,6 +51,7 @@ class _ClockHandle(Handle[ClockOperations]):
         super().__init__(host._thread, lambda: ClockOperations(host._operations))
 
     advance = method(ClockOperations.advance)
+    turn_back = method(ClockOperations.turn_back)
     now_ms = method(ClockOperations.now_ms)
 
 

@@ -195,7 +195,7 @@ def older_than_retention(facts: Facts) -> str | None:
     for topic in facts.topics:
         gone = [one for one in topic.partitions if one.log_start_offset == one.high_watermark > 0]
         if gone and not topic.committed + topic.hidden:
-            moved = f"; the clock was moved ahead by {duration(facts.ahead_ms)}" if facts.ahead_ms else ""
+            moved = f"; the clock was {moved_by(facts.ahead_ms)}" if facts.ahead_ms else ""
             by = "a DeleteRecords or retention" if facts.elsewhere else "retention"
             return (
                 f"{by} deleted what was written to {topic.name!r}: log start offset and high watermark are both "
@@ -281,6 +281,11 @@ def _names(facts: Facts) -> list[str]:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
+
+
+def moved_by(ahead_ms: int) -> str:
+    """How far the clock is from the wall clock, as "moved ahead by 7d"."""
+    return f"moved ahead by {duration(ahead_ms)}" if ahead_ms > 0 else f"turned back by {duration(-ahead_ms)}"
 
 
 def duration(ms: int) -> str:

@@ -10,7 +10,7 @@ from kmini.broker.network.peer_log import printable
 from kmini.failed_waits import FailedWait
 from kmini.phrases import counted
 from kmini.protocol.topics import TopicPartition
-from kmini.report.diagnoses import duration, likely
+from kmini.report.diagnoses import likely, moved_by
 from kmini.report.facts import Facts, TopicFacts
 
 MOST_LINES = 40
@@ -147,7 +147,7 @@ def _unknown(facts: Facts) -> str:
 
 
 def _clock(facts: Facts) -> str:
-    moved = f"moved ahead by {duration(facts.ahead_ms)}" if facts.ahead_ms else "not moved"
+    moved = moved_by(facts.ahead_ms) if facts.ahead_ms else "not moved"
     if not facts.has_journal:
         return f"{moved}; no requests were written down: start the broker with journal=True"
     lost = f"{facts.lost} older ones lost" if facts.lost else "all kept"

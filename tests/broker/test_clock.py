@@ -111,6 +111,25 @@ async def test_what_is_no_duration_is_refused_with_the_units(text: str) -> None:
         await MovableClock().advance(text)
 
 
+async def test_a_clock_that_is_turned_back_leaves_timers_the_time_that_they_have() -> None:
+    clock = MovableClock()
+    ran: list[int] = []
+    before = clock.now_ms()
+    clock.call_later(3_600_000, lambda: ran.append(clock.now_ms()))
+    clock.turn_back("1d")
+    assert -1_000 < clock.now_ms() - (before - 86_400_000) < 60_000
+    assert clock.ahead_ms == -86_400_000
+    await clock.advance("59m")
+    assert ran == []
+    await clock.advance("1m")
+    assert len(ran) == 1
+
+
+def test_a_clock_is_turned_back_by_a_positive_duration() -> None:
+    with pytest.raises(ValueError, match="not by -1 ms"):
+        MovableClock().turn_back(-1)
+
+
 async def test_the_clock_does_not_move_backwards() -> None:
     with pytest.raises(ValueError, match="forward only"):
         await MovableClock().advance(-1)

@@ -75,6 +75,7 @@ COMMON = [
     Step("delete_records", ("orders",), 1),
     Step("clock.now_ms", (), int),
     Step("clock.advance", ("1h",), None),
+    Step("clock.turn_back", ("1h",), None),
     Step("advance_clock", (timedelta(seconds=1),), None),
     Step("delete_topic", ("profiles",), None),
     Step("apply_retention", (), None),

@@ -17,7 +17,7 @@ from kmini.failed_waits import FailedWait
 from kmini.group_handle import GroupDescription, GroupMember
 from kmini.protocol.topics import TopicPartition
 from kmini.report import diagnoses, group_diagnoses
-from kmini.report.diagnoses import DIAGNOSES, Diagnosis, duration, likely
+from kmini.report.diagnoses import DIAGNOSES, Diagnosis, duration, likely, moved_by
 from kmini.report.facts import Facts, FaultFacts, GroupFacts, PartitionFacts, TopicFacts
 from support.small_client import SmallClient
 
@@ -312,3 +312,8 @@ def test_a_transaction_that_timed_out_is_told_as_aborted(broker: Broker) -> None
         assert broker.report().startswith(
             "LIKELY  transaction 'order-tx' of client 'order-service' was aborted, because its time-out passed"
         )
+
+
+@pytest.mark.parametrize(("ahead_ms", "text"), [(90_000, "moved ahead by 1m30s"), (-3_600_000, "turned back by 1h")])
+def test_a_clock_is_ahead_or_behind(ahead_ms: int, text: str) -> None:
+    assert moved_by(ahead_ms) == text
