@@ -106,7 +106,8 @@ def directories(need_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> t
     try:
         asyncio.run(fill(process.bootstrap_servers))
         seen = asyncio.run(seen_at(process.bootstrap_servers))
-        until(lambda: "orders 1 20" in (logs / "log-start-offset-checkpoint").read_text(), "the checkpoint")
+        starts = logs / "log-start-offset-checkpoint"
+        until(lambda: starts.exists() and "orders 1 20" in starts.read_text(), "the checkpoint")
         copy(logs, directory / "running")
     finally:
         process.stop()
