@@ -14,7 +14,10 @@ from markdown_page import NOTE, cell, one_line, table
 
 import kmini as public
 from kmini import pytest_plugin
+from kmini.broker.api.key_fields import KeyPartition, Producer
+from kmini.broker.network.socket_server import ClosedClient
 from kmini.protocol import errors
+from kmini.protocol.topics import TopicPartition
 
 _API = """# The Python API
 
@@ -34,7 +37,7 @@ Besides the errors in the tables, every call may raise
 | `RuntimeError` | the broker does not run, or was stopped during the call; no broker of a cluster runs |
 | | a process that was forked since the start calls; a method is awaited on trio |
 | `KafkaError` | Kafka's own errors are [its subclasses](reference/errors.md), in `kmini.protocol.errors` |
-| `TimeoutError` | a blocking call has not returned a minute after its `timeout_ms`; the text says where it waits |
+| `TimeoutError` | a call has not returned a minute after its `timeout_ms`; the text says where it waits |
 | | compaction, retention and the clock may take half an hour |
 
 A `KafkaError` has `code`, `kafka_name`, `retriable` and `message`. A method that waits for clients raises
@@ -60,6 +63,16 @@ _STEPS = [
 ]
 """The classes of objects that methods return to be used further: a rule in the making, an expectation."""
 
+_FIELD_TYPES = (ClosedClient, KeyPartition, Producer, TopicPartition)
+"""The named tuples that are fields of results, which `kmini` does not export: they are met, and never made."""
+
+_IN_FIELDS = """
+## In fields
+
+Fields of the results above have values of these types. They are named tuples and equal plain ones; `from kmini import`
+does not give them. A `Header` is a tuple of a name and bytes or None.
+"""
+
 _RESULTS = [name for name in public.__all__ if hasattr(getattr(public, name), "_fields")]
 """The named tuples that methods return."""
 
@@ -69,6 +82,7 @@ def api() -> str:
     handles = [_handle(getattr(public, name)) for name in dict.fromkeys(_HANDLES)]
     steps = [_handle(getattr(public, name)) for name in _STEPS]
     results = [_fields(getattr(public, name)) for name in _RESULTS]
+    in_fields = [_fields(cls).replace("\n## ", "\n### ", 1) for cls in _FIELD_TYPES]
     errors_raised = [
         (f"`{name}`", f"`{error.__bases__[0].__name__}`", error.__doc__ or "")
         for name in public.__all__
@@ -79,8 +93,9 @@ def api() -> str:
         for name, function in vars(pytest_plugin).items()
         if name.startswith(("kafka_", "async_kafka_"))
     ]
+    classes = [*handles, *steps, *results, _IN_FIELDS, *in_fields]
     return (
-        f"{NOTE}{_API}{''.join(handles)}{''.join(steps)}{''.join(results)}\n## Errors\n\n"
+        f"{NOTE}{_API}{''.join(classes)}\n## Errors\n\n"
         f"{table(('error', 'is a', 'meaning'), errors_raised)}{_FIXTURES}{''.join(fixtures)}"
     )
 
