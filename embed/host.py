@@ -86,7 +86,7 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
             try:
                 if is_first:
                     self._private_directory = tempfile.mkdtemp(prefix="kmini-")
-                    atexit.register(self._remove_at_exit)
+                    _WITH_DIRECTORIES.add(self)
                 assert self.data_dir is not None
                 is_temporary = self._given_directory is None
                 self._running = self._thread.run(
@@ -127,7 +127,7 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         if self._private_directory is not None:
             shutil.rmtree(self._private_directory, ignore_errors=True)
             self._private_directory = None
-            atexit.unregister(self._remove_at_exit)
+            _WITH_DIRECTORIES.discard(self)
 
     def _remove_at_exit(self) -> None:
         """Remove the private directory of a host that was never closed, in the process that made it."""
@@ -197,3 +197,14 @@ class AsyncHost(Awaiting[Table]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+_WITH_DIRECTORIES: set[Host[Any, Any]] = set()
+"""The hosts that have private directories. One function is registered for all: atexit keeps room for each that ever
+was."""
+
+
+@atexit.register
+def _remove_directories_at_exit() -> None:
+    for host in list(_WITH_DIRECTORIES):
+        host._remove_at_exit()
