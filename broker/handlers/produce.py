@@ -6,8 +6,8 @@ Each partition of a request takes two steps, and has its own outcome:
    plain: one look validates it here (`validate_plain`), and answers what `_check_batch` asks of all others.
 2. Append (`RecordAppender`). A plain batch is validated by then, and one that is cheap to validate is validated on the
    way: both are appended at once, in `_append`. What may have to wait goes to `_append_later`: a batch with a
-   transaction to check, one that takes long to validate, one after which a flush may be due, and old messages. There
-   the replicas in sync are checked again, because the check of the transaction comes before it and may wait.
+   transaction to check, one that takes long to validate, one after which a flush may be due, and old messages. It
+   checks the replicas in sync itself, because the check of the transaction comes before that and may wait.
 
 With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it (`DelayedProduce`),
 and with acks=0 never: an error closes the connection, because the client reads no answer. Versions 0 to 2 bring

@@ -129,7 +129,7 @@ class Dispatcher:
                 self._refuse_version(frame, handler)
                 return
             handler.load()
-            context = None
+            context = None  # a request that repeats API, version and client id of the last one has the same context
         self._started_s = perf_counter()
         try:
             request = handler.request.decode(frame.body, version)
