@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
-from kmini.broker.clock import milliseconds
 from kmini.phrases import counted, nearest
-from kmini.report.facts import Facts, TopicFacts, client_called, client_of
+from kmini.report.facts import Facts, TopicFacts, client_called, client_of, moved_by
 from kmini.report.group_diagnoses import (
     assigned_after_produce,
     group_at_the_end,
@@ -56,7 +55,10 @@ def no_client_came(facts: Facts) -> str | None:
     """No request at all has come."""
     if not facts.has_journal or facts.requests or facts.lost:
         return None
-    return f"no client sent a request to {', '.join(facts.addresses)}: check bootstrap.servers of your service"
+    return (
+        f"no client sent a request to {', '.join(facts.addresses)}: check bootstrap.servers of your service, and that "
+        "it was started"
+    )
 
 
 def advertised_address_never_reached(facts: Facts) -> str | None:
@@ -66,8 +68,9 @@ def advertised_address_never_reached(facts: Facts) -> str | None:
     if any(entry.api not in _BEFORE_USE for entry in facts.requests) or not facts.asked("Metadata"):
         return None
     return (
-        f"clients bootstrapped at {', '.join(facts.addresses)} and never came to the advertised address "
-        f"{', '.join(sorted({*facts.told}))}, which they are told to use (advertised.listeners)"
+        f"clients bootstrapped at {', '.join(facts.addresses)} and never connected to the advertised address "
+        f"{', '.join(sorted({*facts.told}))}, which they were told to use: set advertised.listeners to an address that "
+        "they can reach"
     )
 
 
@@ -136,7 +139,8 @@ def wrong_topic(facts: Facts) -> str | None:
                 by = f"; {_auto_created(facts, topic)}"
             waited_for = ", for which the test waited" if empty.name in waited else ""
             return (
-                f"the records went to another topic: {name!r} has {topic.committed + topic.hidden}{by}; "
+                f"the records went to another topic: {name!r} has "
+                f"{counted(topic.committed + topic.hidden, 'record')}{by}; "
                 f"nothing was ever written to {empty.name!r}{waited_for}"
             )
     return None
@@ -198,8 +202,8 @@ def older_than_retention(facts: Facts) -> str | None:
             moved = f"; the clock was {moved_by(facts.ahead_ms)}" if facts.ahead_ms else ""
             by = "a DeleteRecords or retention" if facts.elsewhere else "retention"
             return (
-                f"{by} deleted what was written to {topic.name!r}: log start offset and high watermark are both "
-                f"{gone[-1].high_watermark} in partition {gone[-1].number}{moved}"
+                f"{by} deleted what was written to {topic.name!r}: partition {gone[-1].number} now starts at its "
+                f"end, offset {gone[-1].high_watermark}{moved}"
             )
     return None
 
@@ -219,10 +223,10 @@ def aborted_or_fenced(facts: Facts) -> str | None:
             for one in facts.asked("InitProducerId")
             if name in one.transactional_ids and one.client_id != entry.client_id and one.number < entry.number
         ]
-        why = f"{client_of(others[-1])} took the id over by InitProducerId" if others else "its time-out passed"
+        why = f"{client_of(others[-1])} took its id over by InitProducerId" if others else "its time-out passed"
         return (
-            f"transaction {name!r} of {client_of(entry)} was aborted, because {why}; its {entry.api} came after that "
-            f"and was answered {fenced[0]}{_hidden(facts)}"
+            f"transaction {name!r} of {client_of(entry)} was aborted, because {why}; the {entry.api} of "
+            f"{client_of(entry)} came after that and was answered {fenced[0]}{_hidden(facts)}"
         )
     return None
 
@@ -234,7 +238,7 @@ def transaction_left_open(facts: Facts) -> str | None:
     one = facts.transactions[0]
     places = ", ".join(map(str, one.partitions[:3])) or "no partition yet"
     return (
-        f"transaction {one.transactional_id!r} is open since {one.age_ms / 1_000:.1f} s in {places}: consumers at "
+        f"transaction {one.transactional_id!r} has been open for {one.age_ms / 1_000:.1f} s in {places}: consumers at "
         f"read_committed get nothing from its first record on until it commits or aborts{_hidden(facts)}"
     )
 
@@ -281,19 +285,3 @@ def _names(facts: Facts) -> list[str]:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def moved_by(ahead_ms: int) -> str:
-    """How far the clock is from the wall clock, as "moved ahead by 7d"."""
-    return f"moved ahead by {duration(ahead_ms)}" if ahead_ms > 0 else f"turned back by {duration(-ahead_ms)}"
-
-
-def duration(ms: int) -> str:
-    """Milliseconds in the largest units, as "7d" or "1h30m"; from 10 s on in whole seconds."""
-    left, parts = ms if ms < 10_000 else round(ms, -3), []
-    for unit in ("d", "h", "m", "s", "ms"):
-        size = milliseconds(f"1{unit}")
-        if left >= size:
-            parts.append(f"{left // size}{unit}")
-            left %= size
-    return "".join(parts[:2]) or "0ms"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from kmini.broker.clock import milliseconds
 from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry, JournalReader
 from kmini.client_connections import ClientConnection
@@ -213,3 +214,19 @@ async def _faults(rules: FaultOperations) -> list[FaultFacts]:
         )
         for active in await rules.all_rules()
     ]
+
+
+def moved_by(ahead_ms: int) -> str:
+    """How far the clock is from the wall clock, as "moved ahead by 7d"."""
+    return f"moved ahead by {duration(ahead_ms)}" if ahead_ms > 0 else f"turned back by {duration(-ahead_ms)}"
+
+
+def duration(ms: int) -> str:
+    """Milliseconds in the largest units, as "7d" or "1h30m"; from 10 s on in whole seconds."""
+    left, parts = ms if ms < 10_000 else round(ms, -3), []
+    for unit in ("d", "h", "m", "s", "ms"):
+        size = milliseconds(f"1{unit}")
+        if left >= size:
+            parts.append(f"{left // size}{unit}")
+            left %= size
+    return "".join(parts[:2]) or "0ms"

@@ -10,8 +10,8 @@ from kmini.broker.network.peer_log import printable
 from kmini.failed_waits import FailedWait
 from kmini.phrases import counted
 from kmini.protocol.topics import TopicPartition
-from kmini.report.diagnoses import likely, moved_by
-from kmini.report.facts import Facts, TopicFacts
+from kmini.report.diagnoses import likely
+from kmini.report.facts import Facts, TopicFacts, moved_by
 
 MOST_LINES = 40
 MOST_WIDTH = 160
@@ -131,7 +131,7 @@ def _group_lines(facts: Facts) -> Iterator[str]:
             yield f"  {member.client_id} wants {' '.join(member.topics[:4]) or '?'}, has {has}"
         for gone in group.departures[-MOST_DEPARTURES:]:
             went = "was removed" if gone.is_expelled else "left"
-            why = f": {gone.reason}" if gone.reason else " without a reason"
+            why = f": {gone.reason}" if gone.reason else ""
             yield f"  {gone.client_id} {went} in generation {gone.generation}{why}"
 
 

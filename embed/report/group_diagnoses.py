@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry
 from kmini.phrases import counted, nearest
-from kmini.report.facts import Facts, GroupFacts, client_of
+from kmini.report.facts import Facts, GroupFacts, client_of, moved_by
 
 LATEST = -1
 """The timestamp with which ListOffsets asks for the end of a partition."""
@@ -46,9 +46,10 @@ def member_expelled(facts: Facts) -> str | None:
         name = group.description.group
         for gone in reversed(group.departures):
             if gone.is_expelled:
+                moved = f"; the clock was {moved_by(facts.ahead_ms)}" if facts.ahead_ms else ""
                 return (
                     f"consumer {gone.client_id!r} was removed from group {name} in generation {gone.generation}: "
-                    f"{gone.reason}"
+                    f"{gone.reason}{moved}"
                 )
             if POLL_TIMEOUT in gone.reason:
                 return (
@@ -107,7 +108,7 @@ def more_members_than_partitions(facts: Facts) -> str | None:
         if described.state == "Stable" and idle and known and len(described.members) > partitions:
             return (
                 f"group {described.group} has {len(described.members)} members and {', '.join(sorted(topics))} has "
-                f"{counted(partitions, 'partition')}: {idle[0].client_id!r} has none"
+                f"{counted(partitions, 'partition')}: {idle[0].client_id!r} has no partition, and fetches nothing"
             )
     return None
 

@@ -101,7 +101,7 @@ def test_clients_are_told_an_address_that_they_reach(kafka_broker: Broker) -> No
     kafka_broker.advertise("proxy.example", 19_092)
     assert told() == "proxy.example:19092"
     assert kafka_broker.report().startswith("LIKELY  clients bootstrapped at ")
-    assert "never came to the advertised address proxy.example:19092" in kafka_broker.report()
+    assert "never connected to the advertised address proxy.example:19092" in kafka_broker.report()
 
 
 @wish("Starting Kafka takes longer than my tests")

@@ -6,7 +6,7 @@ import pytest
 
 from kmini import Broker
 from kmini.report import facts as facts_module
-from kmini.report.facts import Facts, gather
+from kmini.report.facts import Facts, duration, gather, moved_by
 from support.small_client import SmallClient
 
 
@@ -110,3 +110,15 @@ def test_members_that_have_gone_are_facts_with_the_reason() -> None:
         ("reader-3", 5, "no heartbeat for session.timeout.ms=30000", True),
     ]
     assert {one.max_poll_interval_ms for one in group.departures} == {60_000}
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "0ms"), (250, "250ms"), (30_990, "31s"), (90_000, "1m30s"), (2_591_999_990, "30d")]
+)
+def test_a_duration_is_in_its_two_largest_units(ms: int, text: str) -> None:
+    assert duration(ms) == text
+
+
+@pytest.mark.parametrize(("ahead_ms", "text"), [(90_000, "moved ahead by 1m30s"), (-3_600_000, "turned back by 1h")])
+def test_a_clock_is_ahead_or_behind(ahead_ms: int, text: str) -> None:
+    assert moved_by(ahead_ms) == text
