@@ -5,8 +5,26 @@ An operation leaves exactly once: complete, expired, or with the connection that
 its requests, so it registers as a listener instead: it is called once, at the next change of a key.
 
 A request that waits needs no task: its `Wait` has the function that goes on with it. The request whose change released
-it calls that function before its own answer (`run_released`), so that both answers leave in the same turn of the loop.
-Where no request attends, or a request releases more than RELEASED_IN_PLACE, the loop's next passes go on with them.
+it runs that function before its own answer, so that both answers leave in the same turn of the loop. A produce that
+completes a fetch, step by step; the flag is `_is_attended`, which only `attend` and `run_released` change:
+
+1. `Dispatcher.dispatch` begins the produce. `attend` sets the flag and returns True: this request has to call
+   `run_released`.
+2. The handler appends, and the append calls `check` for the partition. The flag is set.
+3. `check` finds the fetch's operation complete: its `Wait` gets its result. `_leave` forgets the wait as an operation,
+   and puts it into `_released`. As the flag is set, it does not ask the loop to go on with it.
+4. The produce's handler has ended, or waits itself. The dispatcher calls `run_released`: it clears the flag, and sets
+   it again while it empties `_released`. If more than RELEASED_IN_PLACE are there, the loop's next passes do that
+   instead, behind the produce's answer.
+5. It calls the fetch's `resume_request`, which is `Dispatcher._resume_handler` of the fetch's connection. The flag is
+   set.
+6. The fetch's handler reads the records, its answer is written, and its connection serves its next request. `attend`
+   returns False there, because the flag is set: what that request releases joins `_released`.
+7. `_released` is empty, and the flag is cleared. The produce's own answer is written.
+
+Where a wait ends and the flag is not set (its time ran out, its client left, or the change came from no request), the
+first one in `_released` asks the loop for a pass, which does the steps from 5 on. A wait that a task awaits is never in
+`_released`: the loop goes on with the task, as after any future.
 """
 
 import asyncio
@@ -28,7 +46,7 @@ and halves the time until a record reaches its consumer. If it releases more, al
 SHOWN_PLACES = 3
 """Partitions that are named where it is told what a request waits for; of more, the number is told."""
 
-_SETTLED_DEADLINES = 64
+_SPARE_DEADLINES = 64
 """Deadlines of waits that ended sooner, which are kept at least before they are removed."""
 
 
@@ -89,17 +107,17 @@ class Wait(asyncio.Future[bool]):
         """End the wait, unless it has ended."""
         if not self.done():
             self.set_result(is_complete)
-            self.purgatory._settled(self)
+            self.purgatory._leave(self)
 
     def fail(self, error: Exception) -> None:
         """End the wait with an error of the operation."""
         self.set_exception(error)
-        self.purgatory._settled(self)
+        self.purgatory._leave(self)
 
     def cancel(self, msg: Any | None = None) -> bool:
         is_cancelled = super().cancel(msg)
         if is_cancelled:
-            self.purgatory._settled(self)
+            self.purgatory._leave(self)
         return is_cancelled
 
 
@@ -146,8 +164,6 @@ class Purgatory:
         self._watchers: dict[Hashable, dict[Operation, Wait]] = {}
         self._listeners: dict[Hashable, list[Listener]] = {}
         self._waiting = 0
-        self.released = 0
-        """Operations that a change has released so far."""
         self._deadlines: list[tuple[int, int, Wait]] = []
         """A heap of when each wait expires, in liveness time; waits that have ended stay in it for a while."""
         self._order = count()
@@ -155,9 +171,9 @@ class Purgatory:
         """Set for the first of the deadlines, or sooner."""
         self._released: deque[Wait] = deque()
         """Waits that have ended, and whose requests go on next."""
-        self.is_attended = False
-        """Whether a caller on the stack goes on with what is released. It sets this, unless it is set, and calls
-        `run_released`."""
+        self._is_attended = False
+        """Whether a function on the stack goes on with what is released: the caller of `attend` that got True, or
+        `_run_until_turn_ends`."""
 
     def __len__(self) -> int:
         """The number of waiting operations."""
@@ -169,7 +185,8 @@ class Purgatory:
         return _NoWait(True) if operation.is_complete() else self.wait_for_change(operation, timeout_ms, waiter)
 
     def wait_for_change(self, operation: Operation, timeout_ms: int, waiter: Waiter) -> Awaitable[bool]:
-        """What `wait` does, for an operation that was just found incomplete."""
+        """What `wait` does, for an operation that was just found incomplete. `end_waits` puts another function in the
+        place of this one."""
         if timeout_ms <= 0:
             return _NoWait(False)
         loop = self._loop
@@ -201,9 +218,8 @@ class Purgatory:
                 if not wait.done():
                     try:
                         if operation.is_complete():
-                            self.released += 1
                             wait.set_result(True)
-                            self._settled(wait)
+                            self._leave(wait)
                     except Exception as error:  # that of the request that waits, not of the one that changed something
                         wait.fail(error)
 
@@ -228,10 +244,18 @@ class Purgatory:
 
     # --- going on with what was released
 
+    def attend(self) -> bool:
+        """Keep what is released from now on for a call of `run_released`. True if the caller has to make that call;
+        False if a function around it goes on with what is released."""
+        if self._is_attended:
+            return False
+        self._is_attended = True
+        return True
+
     def run_released(self) -> None:
-        """Go on with the requests that were released since `is_attended` was set: at once if there are at most
+        """Go on with the requests that were released since `attend` returned True: at once if there are at most
         RELEASED_IN_PLACE of them, else with all of them in the loop's next passes."""
-        self.is_attended = False
+        self._is_attended = False
         if self._released:
             if len(self._released) <= RELEASED_IN_PLACE:
                 self._run_until_turn_ends()
@@ -241,7 +265,7 @@ class Purgatory:
     def _run_until_turn_ends(self) -> None:
         """Go on with requests until none is left, or the turn is over. What they release goes on in its turn."""
         turn_ends_s = end_of_turn_s()
-        self.is_attended = True
+        self._is_attended = True
         try:
             while self._released:
                 resume_request = self._released.popleft().resume_request
@@ -250,7 +274,7 @@ class Purgatory:
                 if perf_counter() >= turn_ends_s:
                     break
         finally:
-            self.is_attended = False
+            self._is_attended = False
             if self._released:
                 self._run_released_soon()
 
@@ -258,8 +282,8 @@ class Purgatory:
         assert self._loop is not None
         self._loop.call_soon(self._run_until_turn_ends)
 
-    def _settled(self, wait: Wait) -> None:
-        """Forget a wait that has ended, and go on with its request."""
+    def _leave(self, wait: Wait) -> None:
+        """Forget a wait that has ended, and see to it that its request goes on."""
         self._waiting -= 1
         wait.waiter.waiting = None
         watchers = self._watchers
@@ -272,14 +296,14 @@ class Purgatory:
         wait.operation, wait.keys, wait.waiter = _NO_OPERATION, (), _NO_WAITER  # its deadline may keep it for long
         if wait.resume_request is not None:
             self._released.append(wait)
-            if not self.is_attended and len(self._released) == 1:
+            if not self._is_attended and len(self._released) == 1:
                 self._run_released_soon()
 
     # --- expiry
 
     def _expire_in(self, timeout_ms: int, wait: Wait) -> None:
         due_ms = self._clock.liveness_ms() + timeout_ms
-        if len(self._deadlines) > 2 * self._waiting + _SETTLED_DEADLINES:
+        if len(self._deadlines) > 2 * self._waiting + _SPARE_DEADLINES:
             self._deadlines = [deadline for deadline in self._deadlines if not deadline[2].done()]
             heapq.heapify(self._deadlines)
         heapq.heappush(self._deadlines, (due_ms, next(self._order), wait))

@@ -121,15 +121,19 @@ class Dispatcher:
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
         `in_service`. Other requests that it released are answered before it, if they are few."""
-        api_key, version, client_id = frame.api_key, frame.api_version, frame.client_id
-        handler = self._handlers.get(api_key)
-        context = self._context
-        if handler is None or handler is not self._handler or context is None or version != context.version:
+        version, client_id = frame.api_version, frame.client_id
+        handler, context = self._handlers.get(frame.api_key), self._context
+        if (
+            handler is None
+            or handler is not self._handler
+            or context is None
+            or version != context.version
+            or client_id != context.client_id
+        ):
             if handler is None or not handler.min_version <= version <= handler.max_version:
                 self._refuse_version(frame, handler)
                 return
-            handler.load()
-            context = None  # a request that repeats API, version and client id of the last one has the same context
+            context = self._new_context(frame, handler)
         self._started_s = perf_counter()
         try:
             request = handler.request.decode(frame.body, version)
@@ -137,22 +141,16 @@ class Dispatcher:
             self._drop(frame, error)
             return
         connection, services = self._connection, self._services
+        connection.client_id = client_id  # not before: what does not decode has no client id either
         if connection.redirect_watch is not None:
             connection.redirect_watch.request(frame.header)
         if _request_log.isEnabledFor(logging.DEBUG):
             self._logged = self._log_line(frame.header, request)
-        if context is None or client_id != context.client_id:
-            self._handler, self._counted = handler, services.metrics.of_api(api_key)
-            self._context = context = Context(services, connection, version, client_id)
-            connection.client_id = client_id
         self._frame = frame
         if self._recorder is not None:
             self._recorder.begin(frame, request, context, self._started_s)
         purgatory = self._purgatory
-        # The outermost request alone goes on with what is released; a request that is served meanwhile leaves it to the
-        # one around it.
-        attends = not purgatory.is_attended
-        purgatory.is_attended = True
+        attends = purgatory.attend()  # False for a request that is served while another one goes on with the released
         waits, response, failure = False, None, None
         try:
             coroutine: Coroutine[Any, Any, Response | None]
@@ -179,6 +177,13 @@ class Dispatcher:
         elif not waits:
             self._finish(response)
 
+    def _new_context(self, frame: Frame, handler: Handler) -> Context:
+        """Make ready for a request that does not repeat API, version and client id of the last one, and for those that
+        repeat it: load its handler, take the counters of its API, make its context."""
+        self._handler, self._counted = handler.load(), self._services.metrics.of_api(frame.api_key)
+        self._context = context = Context(self._services, self._connection, frame.api_version, frame.client_id)
+        return context
+
     def _wait(self, coroutine: Coroutine[Any, Any, Response | None], awaited: Any) -> None:
         """Go on with a handler when it has what it waits for: in place after a wait in the purgatory, else as a
         task."""
@@ -194,6 +199,9 @@ class Dispatcher:
 
     def _resume_handler(self) -> None:
         """Go on with a handler whose wait in the purgatory has ended."""
+        # The handler stands in the `__await__` of its `Wait`, a future, which yielded itself to `dispatch`. It is done
+        # now, so `send(None)` lets `__await__` return its result, or raise its error or its CancelledError: the handler
+        # goes on behind its `await`, or unwinds from there.
         try:
             awaited = self._coroutine.send(None)
         except StopIteration as done:

@@ -147,10 +147,10 @@ async def without_a_task(purgatory: Purgatory, operation: Operation, log: list[s
     return waiting
 
 
-async def test_a_wait_without_a_task_goes_on_before_the_caller_who_attends(purgatory: Purgatory) -> None:
+async def test_a_wait_without_a_task_goes_on_before_the_caller_that_attends(purgatory: Purgatory) -> None:
     operation, log = Switch("a"), []
     await without_a_task(purgatory, operation, log, "reader")
-    purgatory.is_attended = True
+    assert purgatory.attend()
     operation.is_on = True
     purgatory.check("a")
     assert not log
@@ -174,12 +174,32 @@ async def test_more_than_a_few_go_on_after_the_caller(purgatory: Purgatory) -> N
     for operation in operations:
         await without_a_task(purgatory, operation, log, "reader")
         operation.is_on = True
-    purgatory.is_attended = True
+    assert purgatory.attend()
     purgatory.check("a")
     purgatory.run_released()
     assert not log
     await asyncio.sleep(0)
     assert log == ["reader True"] * len(operations)
+
+
+async def test_one_caller_attends_until_it_goes_on_with_the_released(purgatory: Purgatory) -> None:
+    operation, log = Switch("a"), []
+    wait = await without_a_task(purgatory, operation, log, "reader")
+    go_on = wait.resume_request
+    assert go_on is not None
+
+    def go_on_and_attend() -> None:
+        go_on()
+        log.append(f"a request meanwhile attends: {purgatory.attend()}")
+
+    wait.resume_request = go_on_and_attend
+    assert purgatory.attend()
+    assert not purgatory.attend()
+    operation.is_on = True
+    purgatory.check("a")
+    purgatory.run_released()
+    assert log == ["reader True", "a request meanwhile attends: False"]
+    assert purgatory.attend()
 
 
 async def test_what_goes_on_may_release_others(purgatory: Purgatory) -> None:
@@ -196,7 +216,7 @@ async def test_what_goes_on_may_release_others(purgatory: Purgatory) -> None:
 
     wait.resume_request = go_on_and_release
     first.is_on = True
-    purgatory.is_attended = True
+    assert purgatory.attend()
     purgatory.check("a")
     purgatory.run_released()
     assert log == ["first True", "second True"]
@@ -233,7 +253,7 @@ async def test_deadlines_of_waits_that_have_ended_are_forgotten(purgatory: Purga
         operation = Switch("a")
         await without_a_task(purgatory, operation, log, "reader", timeout_ms=3_600_000)
         operation.is_on = True
-        purgatory.is_attended = True
+        assert purgatory.attend()
         purgatory.check("a")
         purgatory.run_released()
     assert len(log) == 10_000

@@ -249,7 +249,7 @@ async def test_what_a_request_released_goes_on_before_its_own_end(error: BaseExc
     except asyncio.CancelledError:
         events.append("raised")
     assert events == ["released", *then]
-    assert not desk.purgatory.is_attended
+    assert desk.purgatory.attend(), "no request attends any longer"
 
 
 async def test_an_answer_that_cannot_be_sent_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
