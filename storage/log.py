@@ -163,7 +163,7 @@ class PartitionLog:
         max_timestamp, size = header.max_timestamp, len(records)
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._roll_or_refuse(first_offset, size, now_ms)
+            segment = self._refuse_or_roll(first_offset, size, now_ms)
         producers, change = self.producers, None
         if header.producer_id >= 0:
             change, duplicate = prepare_append(producers, header, records, first_offset, origin)
@@ -179,7 +179,7 @@ class PartitionLog:
             self.leader_epochs.assign(leader_epoch, first_offset)
         if change is not None:
             self._commit(change)
-        return tuple.__new__(AppendInfo, (first_offset, last_offset, log_append_time_ms, False))  # fast
+        return tuple.__new__(AppendInfo, (first_offset, last_offset, log_append_time_ms, False))  # cheap (DESIGN.md)
 
     def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> AppendInfo | None:
         """Write batches as the leader sent them, with their offsets and epochs; return None if none is left to write.
@@ -199,7 +199,7 @@ class PartitionLog:
         max_timestamp = max(header.max_timestamp for _, header in batches) if position else last.max_timestamp
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._roll_or_refuse(first_offset, size, now_ms)
+            segment = self._refuse_or_roll(first_offset, size, now_ms)
         update = None
         for position, header in batches:
             if header.producer_id >= 0:
@@ -218,18 +218,21 @@ class PartitionLog:
                 self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if update is not None:
             self._commit(update)
-        return tuple.__new__(AppendInfo, (first_offset, last_offset, NO_TIMESTAMP, False))  # fast
+        return tuple.__new__(AppendInfo, (first_offset, last_offset, NO_TIMESTAMP, False))  # cheap (DESIGN.md)
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """Let a new leader's epoch begin at the log end offset, before its first append."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
-    def _roll_or_refuse(self, first_offset: int, size: int, now_ms: int) -> Segment:
-        """Roll, and return the new segment. Raises for bytes that fit none (they must roll) and a failed disk."""
+    def _refuse_or_roll(self, first_offset: int, size: int, now_ms: int) -> Segment:
+        """Raise KafkaStorageError on a failed disk, and RecordListTooLarge for more bytes than a segment may have; else
+        roll, and return the new segment. An append calls this where the active segment is full or the disk has failed:
+        bytes that fit no segment never fit the active one."""
+        error = self._disk.progress.error  # as in the appends: `_disk.error` is a property, which each would pay for
+        if error is not None:
+            raise self._refused(error)  # first: the segment need not be full
         if size > self.config.segment_bytes:
             raise RecordListTooLarge(f"{size} bytes are more than segment.bytes={self.config.segment_bytes}")
-        if self._disk.progress.error is not None:
-            raise self._refused(self._disk.progress.error)
         self.roll(now_ms, base_offset=first_offset)
         return self.segments.active
 

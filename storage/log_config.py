@@ -174,9 +174,9 @@ class LogConfig(Settings):
     longest_active_ms: int
     """The age at which the active segment of a log rolls, which follows from the settings."""
 
-    plain_batches: Any
-    """The batches that need no more than one look before they are appended: a PlainBatches, which follows from the
-    settings. None where the topic changes what producers send, or an append may have to wait for a flush."""
+    plain_batches: PlainBatches | None
+    """The batches that need no more than one look before they are appended, which follow from the settings. None where
+    the topic changes what producers send, or an append may have to wait for a flush."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
@@ -184,7 +184,7 @@ class LogConfig(Settings):
         longest_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
         object.__setattr__(self, "longest_active_ms", longest_ms)
 
-    def _plain_batches(self) -> Any:
+    def _plain_batches(self) -> PlainBatches | None:
         if (
             self.message_timestamp_type != "CreateTime"
             or self.compression_type not in ("producer", "uncompressed")

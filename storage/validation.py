@@ -28,6 +28,12 @@ stays uncompressed with the deltas it came with, so its consumers see an offset 
 
 `validate_plain` comes first: one look tells of nearly every batch that it passes all of this as it is. `validate` gets
 the others.
+
+Length, magic and codec are looked at in three places. `validate_plain` looks first and refuses nothing. For a batch
+that it leaves, `_check_batch` in broker/handlers/produce.py decides: it stands before the other claims of the request
+and has the errors by version. `_first_header` here repeats length and magic, because other batches come straight to
+`validate`: those in requests of old versions, and those of a program that embeds the broker. A codec that does not
+exist is refused there, with the claims.
 """
 
 from __future__ import annotations
@@ -145,7 +151,7 @@ def validate_plain(records: memoryview | bytearray, config: LogConfig, now_ms: i
     header = plain.header_of(records, now_ms)
     if header is None:
         return None
-    return tuple.__new__(ValidatedRecords, (records, header, NO_TIMESTAMP))  # the constructor costs far more
+    return tuple.__new__(ValidatedRecords, (records, header, NO_TIMESTAMP))  # cheap (DESIGN.md)
 
 
 def validate(
@@ -193,7 +199,7 @@ def validate(
     size = header.batch_length + LOG_OVERHEAD
     if len(records) > size:
         records = memoryview(records)[:size]
-    return tuple.__new__(ValidatedRecords, (records, header, log_append_time_ms))  # the constructor costs far more
+    return tuple.__new__(ValidatedRecords, (records, header, log_append_time_ms))  # cheap (DESIGN.md)
 
 
 def stored_codec(config: LogConfig, codec: int) -> int:

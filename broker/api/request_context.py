@@ -83,7 +83,8 @@ class Context:
         return self.services.purgatory.wait(operation, timeout_ms=timeout_ms, waiter=self.connection)
 
     def wait_for_change(self, operation: Operation, timeout_ms: int) -> Awaitable[bool]:
-        """What `wait` does, for an operation that was just found incomplete."""
+        """What `wait` does, for an operation that was just found incomplete. Produce and Fetch look by themselves: most
+        of them need no wait, and `wait` takes three calls to find that out. All others call `wait`."""
         if self.connection.is_closing:
             raise asyncio.CancelledError
         return self.services.purgatory.wait_for_change(operation, timeout_ms, self.connection)

@@ -17,8 +17,9 @@ so that they need not name, or not resolve, what they ask for:
   is closed or pushed out (`fetch_sessions.py`).
 - A request that repeats the last one of its connection with another offset has nothing to resolve (`fetch_kept`).
   Nearly all requests of consumers of one partition do. The connection keeps the partition until it is idle or sends
-  another kind of request, and only as long as the partition is served here. The first such request is answered in
-  this way too, once it is resolved. The answer is that of `_fetch_named`, so a first reading may skip `kept_fetch.py`.
+  another kind of request, and only as long as the partition is served here. The first such request takes the four
+  steps in `_fetch_named`, and what it resolved to is kept. The answers are those of `_fetch_named`, so a first reading
+  may skip `kept_fetch.py`.
 
 From version 13 on the request gives topics by id (KIP-516). Versions 0 to 3 return messages instead of batches
 (`old_versions/old_fetch.py`).
@@ -102,9 +103,7 @@ def fetch(request: FetchRequest, context: Context) -> Awaitable[FetchResponse]:
 async def _fetch_named(request: FetchRequest, reader: Reader, context: Context) -> FetchResponse:
     """Answer a fetch that names all its partitions, and begin a session if it asks for one."""
     wanted = await resolve(request, reader, context)
-    kept = context.kept = KeptFetch.of(request, wanted, context)
-    if kept is not None:
-        return await fetch_kept(request, kept, context)
+    context.kept = KeptFetch.of(request, wanted, context)  # for requests that repeat this one
     if reader.is_follower:
         note_fetched(wanted)
     if request.max_wait_ms > 0 and wanted:

@@ -39,10 +39,10 @@ def response(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData], v
     topic: FetchResponse.Topic | None = None
     for one, answer in zip(wanted, answers):  # noqa: B905 (they are of the same length, and this is the hot path)
         if topic is None or one.topic != topic.topic or one.topic_id != topic.topic_id:
-            topic = _make_topic(one.topic, one.topic_id, [])
+            topic = _make_topic(one.topic, one.topic_id, [])  # topic, topic_id, partitions
             topics.append(topic)
         topic.partitions.append(_partition_response(one, answer))
-    result = _make_response(0, NONE, NO_SESSION, topics)
+    result = _make_response(0, NONE, NO_SESSION, topics)  # throttle_time_ms, error_code, session_id, responses
     if version < STORAGE_ERROR_SINCE:
         _hide_storage_errors(result)
     return result
@@ -50,8 +50,8 @@ def response(wanted: Iterable[FetchPartition], answers: Iterable[FetchedData], v
 
 def response_of_one(wanted: FetchPartition, answer: FetchedData, version: int) -> FetchResponse:
     """What `response` returns for one partition, without its loops: nearly every consumer's fetch is for one."""
-    topic = _make_topic(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])
-    result = _make_response(0, NONE, NO_SESSION, [topic])
+    topic = _make_topic(wanted.topic, wanted.topic_id, [_partition_response(wanted, answer)])  # as in `response`
+    result = _make_response(0, NONE, NO_SESSION, [topic])  # as in `response`
     if version < STORAGE_ERROR_SINCE:
         _hide_storage_errors(result)
     return result
@@ -75,6 +75,7 @@ def _partition_response(wanted: FetchPartition, answer: FetchedData) -> FetchRes
             records=b"",
         )
     log = wanted.partition.log
+    # partition_index, error_code, high_watermark, last_stable_offset, log_start_offset
     response = _make_partition(index, NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
     response.records = answer.records
     if wanted.reader.is_read_committed:

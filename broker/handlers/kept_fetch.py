@@ -16,7 +16,7 @@ from .fetch_response import max_bytes, response_of_one
 
 
 class KeptFetch(Operation):
-    """A consumer's fetch of one partition that is led here, for its first byte and without a session.
+    """A consumer's fetch of one partition that is led here, with `min_bytes` 1 and without a session.
 
     It is in the connection's `Context`, which also says that version and client are the same. A fetch that has to be
     resolved replaces it.
@@ -52,7 +52,7 @@ class KeptFetch(Operation):
             return False
         topic = topics[0]
         asked = topic.partitions[0]
-        return (
+        if not (
             request.session_epoch == FINAL_EPOCH  # it wants no session, which would keep the partition, too
             and request.session_id == NO_SESSION  # there is none to close
             and request.replica_id < 0  # a follower's offset has to be noted
@@ -63,8 +63,9 @@ class KeptFetch(Operation):
             and asked.last_fetched_epoch < 0  # and looks for no divergence
             and topic.topic == known.topic
             and topic.topic_id == known.topic_id
-            and known.ask_again(asked)  # the same partition, which is served yet
-        )
+        ):
+            return False
+        return known.ask_again(asked)  # changes `wanted`, if this is the same partition and is served yet
 
     @property
     def keys(self) -> tuple[TopicPartition]:

@@ -6,13 +6,13 @@ Each partition of a request takes two steps, and has its own outcome:
    plain: one look validates it here (`validate_plain`), and answers what `_check_batch` asks of all others.
 2. Append (`RecordAppender`). A plain batch is validated by then, and one that is cheap to validate is validated on the
    way: both are appended at once, in `_append`. What may have to wait goes to `_append_later`: a batch with a
-   transaction to check, one that takes long to validate, one after which a flush may be due, and old messages. It
-   checks the replicas in sync itself, because the check of the transaction comes before that and may wait.
+   transaction to check, one that takes long to validate, and one after which a flush may be due. It checks the
+   replicas in sync itself, because the check of the transaction comes before that and may wait.
 
 With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it (`DelayedProduce`),
 and with acks=0 never: an error closes the connection, because the client reads no answer. Versions 0 to 2 bring
-messages instead of batches (`old_versions/old_produce.py`). From version 13 on the request gives topics by id
-(KIP-516).
+messages instead of batches, which take both steps in `_append_messages` (`old_versions/old_produce.py`). From version
+13 on the request gives topics by id (KIP-516).
 """
 
 import struct
@@ -147,7 +147,7 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
                 if time.perf_counter() >= turn_ends_s:
                     turn_ends_s = await end_of_next_turn_s()
             outcome = _append(topic, partition, acks, transaction, context)
-            outcomes.append(outcome if type(outcome) is Outcome else await outcome)  # type: ignore[misc]
+            outcomes.append(outcome if isinstance(outcome, Outcome) else await outcome)
     if acks == 0:
         failed = next((outcome.error for outcome in outcomes if outcome.error), None)
         if failed is not None:
@@ -185,15 +185,18 @@ def _append(
     transaction: Transaction | None,
     context: Context,
 ) -> Outcome | Awaitable[Outcome]:
-    """Take both steps for one partition; the outcome is there on return, unless the append may have to wait. Apache
-    Kafka tells the log start offset with the errors of the second step, so that their outcome has the partition."""
+    """Take both steps for one partition. Returns the outcome, or an outcome to await where the append may have to wait.
+    Apache Kafka tells the log start offset with the errors of the second step, so that their outcome has the
+    partition."""
+    if context.version < BATCHES_SINCE:
+        return _append_messages(topic, data, acks, context)
     services = context.services
     now_ms = services.clock.now_ms()
     try:
         partition, records, validated = _checked(topic, data, acks, context, now_ms)
     except Exception as error:
         return _failed(None, error, topic, data)
-    if records is None or (transaction is not None and is_transactional(records)):
+    if transaction is not None and is_transactional(records):  # it is never plain: its attributes are not 0
         return _append_later(partition, topic, data, records, acks, transaction, context)
     try:
         if acks == ALL_IN_SYNC:
@@ -201,37 +204,40 @@ def _append(
         appended = services.appender.append_at_once(partition, records, validated, now_ms)
     except Exception as error:
         return _failed(partition, error, topic, data)
-    if appended is None:
-        return _append_later(partition, topic, data, records, acks, None, context)
-    return tuple.__new__(Outcome, (partition, appended, None))  # a third of the constructor's price
+    if appended is None:  # nothing was done: it may have to wait
+        return _append_later(partition, topic, data, records, acks, None, context)  # in no transaction
+    return tuple.__new__(Outcome, (partition, appended, None))  # cheap (DESIGN.md)
 
 
 def _checked(
     topic: ProduceRequest.Topic, data: ProduceRequest.Topic.Partition, acks: int, context: Context, now_ms: int
-) -> tuple[Partition, memoryview | None, ValidatedRecords | None]:
-    """Check what the request claims, in Apache Kafka's order. Returns the partition, its batch, and what
-    `validate_plain` found of it. The batch is None where the request brings messages."""
+) -> tuple[Partition, memoryview, ValidatedRecords | None]:
+    """Check what the request claims, in Apache Kafka's order. Returns the partition, its batch, and the batch as
+    validated, which is None unless it is plain."""
     replica_manager, version = context.services.replica_manager, context.version
     name = replica_manager.topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.name
     partition = replica_manager.partitions.get((name, data.index))  # type: ignore[call-overload]  # equal, and cheaper
     if partition is None:
         replica_manager.check_partition_exists(TopicPartition(name, data.index))
-    records: memoryview | None = None
+    records: memoryview = data.records  # type: ignore[assignment]  # decoded, they are a view; None is refused below
     validated = None
-    if version >= BATCHES_SINCE:
-        records = data.records  # type: ignore[assignment]  # decoded, they are a view
-        if partition is not None and records is not None:
-            # It refuses nothing, so the order of the errors stays. What is plain passes `_check_batch`, too.
-            validated = validate_plain(records, partition.log.config, now_ms)
-        if validated is None:
-            records = _check_batch(records, version)
+    if partition is not None and records is not None:
+        # It refuses nothing, so the order of the errors stays. What is plain passes `_check_batch`, too.
+        validated = validate_plain(records, partition.log.config, now_ms)
+    if validated is None:
+        records = _check_batch(records, version)
+    if acks not in _ACKS or name in INTERNAL_TOPICS:  # else the call finds nothing
+        _check_acks_and_name(acks, name, context)
+    if partition is None:
+        partition = replica_manager.leader_of(TopicPartition(name, data.index))
+    return partition, records, validated
+
+
+def _check_acks_and_name(acks: int, name: str, context: Context) -> None:
     if acks not in _ACKS:
         raise InvalidRequiredAcks(f"acks is {acks}; it may be 0, 1 or -1")
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"{name} is internal: only the broker writes to it")
-    if partition is None:
-        partition = replica_manager.leader_of(TopicPartition(name, data.index))
-    return partition, records, validated
 
 
 def _failed(
@@ -244,30 +250,45 @@ async def _append_later(
     leader: Partition,
     topic: ProduceRequest.Topic,
     data: ProduceRequest.Topic.Partition,
-    records: memoryview | None,
+    records: memoryview,
     acks: int,
     transaction: Transaction | None,
     context: Context,
 ) -> Outcome:
-    """Append what may have to wait: for its transaction, for its validation, or for the disk. `transaction` is None for
-    a batch that is in none; `records` is None for messages of old versions."""
-    partition = None
+    """Append a batch that may have to wait: for its transaction, for its validation, or for the disk. `transaction` is
+    None for a batch that is in none."""
+    partition = None  # as the outcome of a refused transaction has it
     try:
-        if transaction is not None and records is not None:
+        if transaction is not None:
             await transaction.check(context.services.transactions, leader, context.version)
         partition = leader
         if acks == ALL_IN_SYNC:
             partition.check_min_isr()
-        if records is None:
-            from .old_versions.old_produce import append_messages  # old clients are rare
-
-            return Outcome(partition, await append_messages(partition, data.records, context))
         check_again = None
         if transaction is not None:
             transactions = context.services.transactions
             check_again = partial(transaction.check, transactions, partition, context.version)
         connection, appender = context.connection, context.services.appender
         return Outcome(partition, await appender.validate_and_append(partition, records, connection, check_again))
+    except Exception as error:
+        return _failed(partition, error, topic, data)
+
+
+async def _append_messages(
+    topic: ProduceRequest.Topic, data: ProduceRequest.Topic.Partition, acks: int, context: Context
+) -> Outcome:
+    """Take both steps for messages of an old version, which `append_messages` checks itself."""
+    from .old_versions.old_produce import append_messages  # old clients are rare
+
+    replica_manager, topic_partition = context.services.replica_manager, TopicPartition(topic.name, data.index)
+    partition = None  # as the outcome of the first step has it
+    try:
+        replica_manager.check_partition_exists(topic_partition)
+        _check_acks_and_name(acks, topic.name, context)
+        partition = replica_manager.leader_of(topic_partition)
+        if acks == ALL_IN_SYNC:
+            partition.check_min_isr()
+        return Outcome(partition, await append_messages(partition, data.records, context))
     except Exception as error:
         return _failed(partition, error, topic, data)
 
@@ -340,13 +361,14 @@ def _response(request: ProduceRequest, outcomes: list[Outcome]) -> ProduceRespon
             partition, appended, _ = outcome = next(following)
             if partition is not None and appended is not None:
                 first_offset, log_start_offset = appended.first_offset, partition.log.log_start_offset
+                # index, error_code, base_offset, log_append_time_ms, log_start_offset
                 partitions.append(
                     _make_partition(data.index, NONE, first_offset, appended.log_append_time_ms, log_start_offset)
                 )
             else:
                 partitions.append(_refused(data.index, outcome))
-        topics.append(_make_topic(topic.name, topic.topic_id, partitions))
-    return _make_response(topics)
+        topics.append(_make_topic(topic.name, topic.topic_id, partitions))  # name, topic_id, partition_responses
+    return _make_response(topics)  # responses
 
 
 def _refused(index: int, outcome: Outcome) -> ProduceResponse.Topic.Partition:

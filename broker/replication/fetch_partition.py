@@ -111,7 +111,13 @@ _reader = lru_cache(maxsize=64)(Reader)
 
 
 class FetchPartition:
-    """One partition of a fetch: what is asked for it, and what that resolved to."""
+    """One partition of a fetch: what is asked for it, and what that resolved to.
+
+    `_refusal` has something to say only where no partition was found, where it is no longer served, and to a reader
+    that asks at each read. `instead_of_records` calls it under this condition. `read` calls `instead_of_records` under
+    the same condition, or if the reader gives the epoch that it fetched last and may have diverged: nothing else but an
+    offset out of range stands instead of records, and `log.read` finds that by itself. So most reads make neither call.
+    """
 
     __slots__ = (
         "_replica_manager",
@@ -157,7 +163,8 @@ class FetchPartition:
         manager, reader, asked = self._replica_manager, self.reader, self.asked
         try:
             name = manager.topic_name(self.topic_id) if reader.names_topics_by_id else self.topic
-            self.topic_partition = topic_partition = tuple.__new__(TopicPartition, (name, asked.partition))
+            topic_partition = tuple.__new__(TopicPartition, (name, asked.partition))  # cheap (DESIGN.md)
+            self.topic_partition = topic_partition
             followed = None
             if reader.may_read_followers:
                 followed = manager.fetcher_manager.followed.get(topic_partition)
@@ -213,7 +220,7 @@ class FetchPartition:
         """What the reader has to hear before it may have records, or wait for them: an error, the replica to read from,
         or where its log diverges. None if it may have them."""
         reader, asked, partition = self.reader, self.asked, self.partition
-        if partition is None or not partition.is_served or reader.asks_at_each_read:
+        if partition is None or not partition.is_served or reader.asks_at_each_read:  # see the class
             instead = self._refusal()
             if instead is not None:
                 return instead
@@ -290,11 +297,8 @@ class FetchPartition:
         """What the partition has for this reader now: at most `max_bytes`, apart from a whole first batch."""
         reader, asked, partition = self.reader, self.asked, self.partition
         try:
-            # Of what may stand instead, `log.read` finds an offset out of range by itself.
             if (
-                partition is None
-                or not partition.is_served
-                or reader.asks_at_each_read
+                (partition is None or not partition.is_served or reader.asks_at_each_read)  # see the class
                 or asked.last_fetched_epoch >= 0
             ):
                 instead = self.instead_of_records()
@@ -317,7 +321,7 @@ class FetchPartition:
                 )
         except Exception as error:
             return FetchedData(kafka_error(error, f"the read of {self.topic_partition}").code)
-        return tuple.__new__(FetchedData, (NONE, records, None, (), LEADER))  # a third of the constructor's price
+        return tuple.__new__(FetchedData, (NONE, records, None, (), LEADER))  # cheap (DESIGN.md)
 
 
 class FetchedData(NamedTuple):

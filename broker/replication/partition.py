@@ -60,7 +60,8 @@ class PartitionHost(Protocol):
     metrics: "Metrics"
 
     def offsets_changed(self, topic_partition: TopicPartition) -> None:
-        """Complete the operations that wait for a change of the partition's offsets, and do what follows from it."""
+        """Complete the operations that wait for a change of the partition's offsets, and do what follows from it: this
+        is `LogMaintenance.offsets_changed`, which the broker assigns to its `ReplicaManager`."""
 
     def check_is_led_here(self, partition: "Partition") -> None:
         """Raise NotLeaderOrFollower, or UnknownTopicOrPartition, unless the broker still leads `partition`."""

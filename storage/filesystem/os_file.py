@@ -140,11 +140,14 @@ class OpenFiles:
 
     def reopen(self, file: OsFile) -> Descriptor:
         with self.lock:
-            if not file.users:
-                raise ValueError(f"{file.path} is closed")
-            if file.is_removed:
-                raise FileNotFoundError(errno.ENOENT, "the file was removed", file.path)
+            self._check_usable(file)
             return file.descriptor or self.give_descriptor(file)
+
+    def _check_usable(self, file: OsFile) -> None:
+        if not file.users:
+            raise ValueError(f"{file.path} is closed")
+        if file.is_removed:
+            raise FileNotFoundError(errno.ENOENT, "the file was removed", file.path)
 
     def give_descriptor(self, file: OsFile, flags: int = OPEN_FLAGS, mode: int = 0o666) -> Descriptor:
         """Open a descriptor for the file; other files lose theirs at our limit, or the system's."""
@@ -166,8 +169,7 @@ class OpenFiles:
     def separate(self, file: OsFile) -> None:
         """Give the file bytes of its own, if it shares them with another name."""
         with self.lock:
-            if file.is_removed or not file.users:
-                return  # the change that asks for this raises
+            self._check_usable(file)
             found = os.stat(file.path)
             if found.st_nlink < 2:
                 return
@@ -246,13 +248,12 @@ class OsFile:
         return f"{type(self).__name__}({self.path!r}, size={self.size})"
 
     def append(self, *buffers: Buffer) -> None:
+        if self._unready:
+            self._make_ready()
         descriptor = self.descriptor
         if descriptor is None:
             descriptor = self._open_files.reopen(self)
         self.is_recent = True
-        if self._unready:
-            del descriptor  # a system may replace no file that is open
-            descriptor = self._make_ready()
         try:
             self.size = self._write(descriptor.number, buffers, self.size)
         except BaseException:
@@ -264,11 +265,10 @@ class OsFile:
     def write_at(self, position: int, data: Buffer) -> None:
         if not 0 <= position <= self.size:
             raise ValueError(f"position {position} is outside 0..{self.size}")
+        if self._unready:
+            self._make_ready()
         descriptor = self.descriptor or self._open_files.reopen(self)
         self.is_recent = True
-        if self._unready:
-            del descriptor  # a system may replace no file that is open
-            descriptor = self._make_ready()
         end = self._write(descriptor.number, (data,), position)
         self.size = max(self.size, end)
 
@@ -299,10 +299,9 @@ class OsFile:
             os.posix_fadvise(descriptor.number, start, end - start, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size: int) -> None:
-        descriptor = self.descriptor or self._open_files.reopen(self)
         if self._unready:
-            del descriptor  # a system may replace no file that is open
-            descriptor = self._make_ready()
+            self._make_ready()
+        descriptor = self.descriptor or self._open_files.reopen(self)
         os.ftruncate(descriptor.number, size)
         self.size = size
 
@@ -318,15 +317,14 @@ class OsFile:
         """Note that the file has another name, too: the next change copies it first."""
         self._unready |= _LINKED
 
-    def _make_ready(self) -> Descriptor:
-        """Do what has to be done before a change; return the descriptor to make it by."""
+    def _make_ready(self) -> None:
+        """Do what has to be done before a change. The caller takes its descriptor after it: a copy replaces the file,
+        and a system may replace no file that is open. Raises what `reopen` raises."""
         if self._unready & _LINKED:
             self._open_files.separate(self)
             self._unready &= ~_LINKED
-        descriptor = self.descriptor or self._open_files.reopen(self)
         if self._unready & _EXCESS:
-            self._cut(descriptor)
-        return descriptor
+            self._cut(self.descriptor or self._open_files.reopen(self))
 
     def _cut(self, descriptor: Descriptor) -> None:
         os.ftruncate(descriptor.number, self.size)
