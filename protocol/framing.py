@@ -155,6 +155,7 @@ class ServerConnection(FrameReader):
         """Read the header of the request from `begin` to `stop` in the buffer; return the position of its body."""
         position: cython.Py_ssize_t = begin + MIN_REQUEST_HEADER_BYTES
         end: cython.Py_ssize_t = position + len(self._last_tail)
+        # `position < end`: there is a last header, its tail is not empty. `end <= stop`: the request has room for it.
         if position < end <= stop and _has_at(self._buffer, position, self._last_tail):
             if cython.compiled:
                 frame.api_key = int16_at(self._buffer, begin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,21 @@ def gate_of(services: Services, rules: Sequence[ActiveRule]) -> Callable[[Connec
         if isinstance(deciding.rule.do[0], Refuse):
             connection.reset()
             return f"fault rule {deciding.rule.name!r}"
-        deciding.when_removed.append(connection.fall_silent())
+        deciding.when_removed.append(_silence(connection))
         return None
 
     return gate
+
+
+def _silence(connection: Connection) -> Callable[[], None]:
+    """Serve no request of a connection. Returns the function that ends this."""
+    silence: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    connection.in_service = connection.waiting = silence
+
+    def end() -> None:
+        if connection.in_service is silence:
+            connection.in_service = connection.waiting = None
+            silence.cancel()
+            connection.serve()
+
+    return end

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .client_hints import ClientHints, RedirectWatch
     from .listeners import Listener
 
+    NextFrame = Callable[[], Frame | Literal[NeedData.NEED_DATA] | None]
+
 log = logging.getLogger("kmini.connection")
 peer_log = PeerLog(log)
 
@@ -47,20 +49,6 @@ _PIPELINED_BYTES = 256 * 1024
 SLICE_BYTES = 5 * 1024 * 1024
 """Bytes of an answer that are written at once. The system copies them to the socket while the loop waits: some tenths
 of a millisecond for each MiB. Large fetches for one partition often ask for 4 MiB, which is one slice."""
-
-
-class _Throttled(Operation):
-    """Never complete: the requests of a throttled client wait until its time is over."""
-
-    __slots__ = ()
-    what = "throttled"
-
-    @property
-    def keys(self) -> tuple[object]:
-        return (self,)  # so that a reset finds it
-
-    def is_complete(self) -> bool:
-        return False
 
 
 class AcceptingServer(Protocol):
@@ -85,9 +73,26 @@ class Connection(asyncio.BufferedProtocol):
     """A client connection. `waiting` is the future that its request waits for, if it waits; it is cancelled when the
     connection ends."""
 
+    in_service: asyncio.Future[Any] | None
+    """While it is set, no further request is served. One of
+
+    - a `Wait` of the purgatory, whose end goes on with the handler (`Dispatcher._wait`)
+    - a task: the rest of a handler that awaits anything else (`Dispatcher._wait`), the delay after a failed login
+      (`AuthenticationGate._fail`), or the time for which the connection is muted (`_stay_muted`)
+    - a future that only the end of a fault rule or of the connection ends (`faults/connections.py`)
+    """
+    _next_frame: NextFrame
+    """Returns the next request, or None where one was dealt with or has to wait. One of
+
+    - `ServerConnection.next_frame`: without authentication, and after one that does not expire
+    - `AuthenticationGate.next_frame`: before that, and always where authentications expire
+    - `_next_frame_unless_muted`: after `mute`, until the next request is admitted
+    """
     _muted_until_ms = 0
-    """When requests that arrive after `mute` are served again, in liveness time. The class has it for the connections
-    that are never muted."""
+    """When requests that arrive after `mute` are served again, in liveness time. The class has this and `_admit` for
+    the connections that are never muted."""
+    _admit: NextFrame | None = None
+    """While `_next_frame` is `_next_frame_unless_muted`: what it is afterwards."""
 
     def __init__(self, server: AcceptingServer, listener: Listener) -> None:
         self.server = server
@@ -113,16 +118,14 @@ class Connection(asyncio.BufferedProtocol):
         """Watches whether the client connects to the address it is told; None where that is the address it came to."""
         self.outlives_resets = False
         """Whether a reset of the broker has spared it: later resets do, too."""
-        self.in_service: asyncio.Future[Any] | None = None
-        """The request in service, if its handler could not answer at once."""
+        self.in_service = None
         max_frame_bytes = server.max_request_bytes if listener.sasl is None else listener.sasl.max_receive_bytes
         self._framing = ServerConnection(max_frame_bytes, server.receive_buffer)
         self.get_buffer = self._framing.get_buffer  # type: ignore[method-assign, assignment]  # which the loop calls directly
         self._dispatcher = Dispatcher(self, server.services, server.handlers, server.hints)
         self.sasl: SaslSession | None = None
         """Its authentication; None at a listener without."""
-        self._next_frame: Callable[[], Frame | Literal[NeedData.NEED_DATA] | None] = self._framing.next_frame
-        """The next request: as an AuthenticationGate admits it, until all are admitted. None for what is dealt with."""
+        self._next_frame = self._framing.next_frame
         if listener.sasl is not None:
             # Imported here, because most listeners have no authentication.
             from ..security.sasl import SaslSession
@@ -234,8 +237,8 @@ class Connection(asyncio.BufferedProtocol):
             self.serve()
 
     def begin_anew(self, *, set_back_ms: int) -> None:
-        """Serve by the parts that the server has now, after a reset. The clock of
-        liveness was set back by `set_back_ms`. No request may be in service."""
+        """Serve by the parts that the server has now, after a reset. The clock of liveness was set back by
+        `set_back_ms`. No request may be in service."""
         server = self.server
         self.was_active = True
         self._muted_until_ms = 0
@@ -256,53 +259,6 @@ class Connection(asyncio.BufferedProtocol):
         self._unwritten = None
         self._transport.abort()
 
-    # --- what faults do to it (broker/faults/)
-
-    def mute(self, duration_ms: int) -> None:
-        """Once the present request is answered, serve no other one for this long: what Kafka does to a client that it
-        throttles, whether the client heeds throttle_time_ms or not (KIP-219)."""
-        now_ms = self.server.services.clock.liveness_ms()
-        self._muted_until_ms = max(self._muted_until_ms, now_ms + duration_ms)
-        admit = self._next_frame
-
-        def next_frame() -> Frame | Literal[NeedData.NEED_DATA] | None:
-            left_ms = self._muted_until_ms - self.server.services.clock.liveness_ms()
-            if left_ms > 0:
-                self.in_service = self._loop.create_task(self._stay_muted(left_ms))
-                return None
-            self._next_frame = admit
-            return admit()
-
-        self._next_frame = next_frame
-
-    async def _stay_muted(self, left_ms: int) -> None:
-        try:
-            await self.server.services.purgatory.wait(_Throttled(), timeout_ms=left_ms, waiter=self)
-        except asyncio.CancelledError:
-            return  # the connection has ended
-        self.in_service = None
-        self.serve()
-
-    def reset(self) -> None:
-        """Hang up at once, so that the client's system reports a reset (RST) instead of an end."""
-        own_socket = self._transport.get_extra_info("socket")
-        if own_socket is not None:  # not between brokers of a process
-            own_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.abort()
-
-    def fall_silent(self) -> Callable[[], None]:
-        """Serve nothing. Returns the function that ends this."""
-        silence: asyncio.Future[bool] = self._loop.create_future()
-        self.in_service = self.waiting = silence
-
-        def end() -> None:
-            if self.in_service is silence:
-                self.in_service = self.waiting = None
-                silence.cancel()
-                self.serve()
-
-        return end
-
     # --- authentication
 
     def authenticated(self, principal: Principal, *, for_good: bool) -> None:
@@ -310,7 +266,10 @@ class Connection(asyncio.BufferedProtocol):
         self.principal = principal
         self._framing.allow(self.server.max_request_bytes)
         if for_good:
-            self._next_frame = self._framing.next_frame
+            if self._admit is None:
+                self._next_frame = self._framing.next_frame
+            else:
+                self._admit = self._framing.next_frame  # the connection stays muted
 
     def close_after_answer(self) -> None:
         """Hang up once the answer to the present request is sent."""
@@ -408,6 +367,54 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+    # --- what faults do to it (broker/faults/)
+
+    def mute(self, duration_ms: int) -> None:
+        """Once the present request is answered, serve no other one for this long: what Kafka does to a client that it
+        throttles, whether the client heeds throttle_time_ms or not (KIP-219)."""
+        now_ms = self.server.services.clock.liveness_ms()
+        self._muted_until_ms = max(self._muted_until_ms, now_ms + duration_ms)
+        if self._admit is None:
+            self._admit, self._next_frame = self._next_frame, self._next_frame_unless_muted
+
+    def _next_frame_unless_muted(self) -> Frame | Literal[NeedData.NEED_DATA] | None:
+        left_ms = self._muted_until_ms - self.server.services.clock.liveness_ms()
+        if left_ms > 0:
+            self.in_service = self._loop.create_task(self._stay_muted(left_ms))
+            return None
+        assert self._admit is not None
+        self._next_frame, self._admit = self._admit, None
+        return self._next_frame()
+
+    async def _stay_muted(self, left_ms: int) -> None:
+        try:
+            await self.server.services.purgatory.wait(_Throttled(), timeout_ms=left_ms, waiter=self)
+        except asyncio.CancelledError:
+            return  # the connection has ended
+        self.in_service = None
+        self.serve()
+
+    def reset(self) -> None:
+        """Hang up at once, so that the client's system reports a reset (RST) instead of an end."""
+        own_socket = self._transport.get_extra_info("socket")
+        if own_socket is not None:  # not between brokers of a process
+            own_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.abort()
+
+
+class _Throttled(Operation):
+    """Never complete: the requests of a throttled client wait until its time is over."""
+
+    __slots__ = ()
+    what = "throttled"
+
+    @property
+    def keys(self) -> tuple[object]:
+        return (self,)  # so that a reset finds it
+
+    def is_complete(self) -> bool:
+        return False
 
 
 def address_of(name: Any) -> tuple[str, int]:

@@ -15,8 +15,11 @@ import pytest
 from kmini import Broker
 from kmini.broker import scheduler
 from kmini.broker.broker import BrokerServer
+from kmini.broker.clock import MovableClock
 from kmini.broker.network.connection import SLICE_BYTES, Connection, address_of, slices
-from kmini.protocol.framing import ReceiveBuffer
+from kmini.broker.purgatory import Purgatory
+from kmini.broker.security.resources import ANONYMOUS
+from kmini.protocol.framing import NEED_DATA, ReceiveBuffer
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -142,6 +145,21 @@ def connection_on(transport: Socket) -> Connection:
     transport.protocol = connection
     connection.connection_made(cast(Any, transport))
     return connection
+
+
+class Gate:
+    """Framing that is asked for a request, and has none yet."""
+
+    pending_bytes = 1
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def allow(self, max_frame_bytes: int) -> None: ...
+
+    def next_frame(self) -> object:
+        self.asked += 1
+        return NEED_DATA
 
 
 def large_answer(slice_count: int) -> tuple[FetchResponse, bytes]:
@@ -287,6 +305,25 @@ async def test_other_connections_are_answered_while_a_bulk_request_is_served(
         assert passes >= PARTITIONS, request.name
         answer = b"".join(content for name, content in written if name == "bulk")
         assert int.from_bytes(answer[:4], "big") == len(answer) - 4
+
+
+@pytest.mark.parametrize("mutes", [1, 2])
+async def test_a_muted_connection_that_authenticates_stays_muted(mutes: int) -> None:
+    clock = MovableClock()
+    connection = connection_on(Socket())
+    server: Any = connection.server
+    server.services.clock, server.services.purgatory = clock, Purgatory(clock)
+    gate, served = Gate(), Gate()
+    connection._next_frame, connection._framing = gate.next_frame, cast(Any, served)
+    for _ in range(mutes):
+        connection.mute(1_000)
+    connection.authenticated(ANONYMOUS, for_good=True)
+    connection.serve()
+    await until_async(lambda: connection.is_waiting)
+    assert (gate.asked, served.asked) == (0, 0)
+    await clock.advance(1_000, liveness=True)
+    await until_async(lambda: connection.in_service is None)
+    assert (gate.asked, served.asked) == (0, 1)
 
 
 def test_connections_from_one_host_share_its_name() -> None:
