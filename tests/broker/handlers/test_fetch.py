@@ -9,6 +9,8 @@ import pytest
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
+from kmini.broker.handlers.kept_fetch import KeptFetch
+from kmini.broker.replication.delayed_fetch import DelayedFetch
 from kmini.broker.security.resources import ResourceType
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import (
@@ -372,6 +374,19 @@ async def test_a_connection_that_has_fetched_is_answered_like_a_new_one(
         assert bool(answer.session_id) == bool(expected.session_id), name
         answer.session_id = expected.session_id = 0
         assert answer == expected, name
+
+
+async def test_the_first_fetch_waits_as_any_other_and_the_next_one_as_the_kept_one(
+    broker: BrokerServer, topic: str, in_purgatory
+) -> None:
+    context = context_of(broker, 12)
+    for offset, kind in enumerate((DelayedFetch, KeptFetch)):
+        asked = request(offset=offset, session_epoch=-1, max_wait_ms=60_000)
+        waiting = asyncio.ensure_future(ask_in(context, asked))
+        await in_purgatory(broker, 1)
+        assert [type(operation) for operation in broker.purgatory._watchers[T0]] == [kind]
+        append(broker, topic, b"%d" % offset)
+        assert values(of(await waiting)) == [b"%d" % offset]
 
 
 async def test_a_fetch_of_all_ends_the_session_that_it_names(broker: BrokerServer, topic: str) -> None:

@@ -244,3 +244,25 @@ def test_a_file_whose_removal_failed_stays_in_use(tmp_path: Path, monkeypatch: p
     file.append(b"2")
     assert filesystem.open(file.path) is file
     assert filesystem.read(file.path) == b"12"
+
+
+def test_a_write_during_a_removal_that_fails_leaves_the_file_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filesystem = OsFileSystem()
+    file = filesystem.open(str(tmp_path / "a"), create=True)
+    file.append(b"1")
+    linked = str(tmp_path / "b")
+    filesystem.link(file.path, linked)
+
+    def refused(path: str) -> None:
+        with pytest.raises(FileNotFoundError):
+            file.append(b"x")
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "remove", refused)
+        with pytest.raises(PermissionError):
+            filesystem.remove(file.path)
+    file.append(b"2")
+    assert (filesystem.read(file.path), filesystem.read(linked)) == (b"12", b"1")
