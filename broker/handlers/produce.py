@@ -2,17 +2,23 @@
 
 Each partition of a request takes two steps, and has its own outcome:
 
-1. Check what the request claims, in Apache Kafka's order, and find the partition (`_checked`). Nearly every batch is
-   plain: one look validates it here (`validate_plain`), and answers what `_check_batch` asks of all others.
-2. Append (`RecordAppender`). A plain batch is validated by then, and one that is cheap to validate is validated on the
-   way: both are appended at once, in `_append`. What may have to wait goes to `_append_later`: a batch with a
-   transaction to check, one that takes long to validate, and one after which a flush may be due. It checks the
-   replicas in sync itself, because the check of the transaction comes before that and may wait.
+1. Check what the request claims, in Apache Kafka's order, and find the partition (`_checked`).
+2. Validate and append (`RecordAppender`). Which way a batch takes:
+
+   | batch | validated | appended |
+   |---|---|---|
+   | plain, as nearly every one is | in step 1 (`validate_plain`), which spares `_check_batch` | at once, in `_append` |
+   | cheap to validate | in `append_at_once` | at once, in `_append` |
+   | long to validate, or a flush may be due after it | in a thread, or on the loop | in `_append_later` |
+   | with a transaction to check | after that check | in `_append_later` |
+   | of messages, versions 0 to 2 | in `old_versions/old_produce.py` | in `_append_messages` |
+
+   `_append_later` checks the replicas in sync itself, because the check of the transaction comes before that and may
+   wait.
 
 With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it (`DelayedProduce`),
-and with acks=0 never: an error closes the connection, because the client reads no answer. Versions 0 to 2 bring
-messages instead of batches, which take both steps in `_append_messages` (`old_versions/old_produce.py`). From version
-13 on the request gives topics by id (KIP-516).
+and with acks=0 never: an error closes the connection, because the client reads no answer. From version 13 on the
+request gives topics by id (KIP-516).
 """
 
 import struct
