@@ -163,7 +163,7 @@ class PartitionLog:
         max_timestamp, size = header.max_timestamp, len(records)
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._refuse_or_roll(first_offset, size, now_ms)  # refuses if the disk has failed
+            segment = self._roll_unless_refused(first_offset, size, now_ms)  # refuses if the disk has failed
         producers, change = self.producers, None
         if header.producer_id >= 0:
             change, duplicate = prepare_append(producers, header, records, first_offset, origin)
@@ -199,7 +199,7 @@ class PartitionLog:
         max_timestamp = max(header.max_timestamp for _, header in batches) if position else last.max_timestamp
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._refuse_or_roll(first_offset, size, now_ms)  # refuses if the disk has failed
+            segment = self._roll_unless_refused(first_offset, size, now_ms)  # refuses if the disk has failed
         update = None
         for position, header in batches:
             if header.producer_id >= 0:
@@ -224,7 +224,7 @@ class PartitionLog:
         """Let a new leader's epoch begin at the log end offset, before its first append."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
-    def _refuse_or_roll(self, first_offset: int, size: int, now_ms: int) -> Segment:
+    def _roll_unless_refused(self, first_offset: int, size: int, now_ms: int) -> Segment:
         """Raise KafkaStorageError on a failed disk, and RecordListTooLarge for more bytes than a segment may have; else
         roll, and return the new segment. An append calls this where the active segment is full or the disk has failed:
         bytes that fit no segment never fit the active one."""

@@ -120,7 +120,13 @@ class Dispatcher:
 
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
-        `in_service`. Other requests that it released are answered before it, if they are few."""
+        `in_service`. Other requests that it released are answered before it, if they are few.
+
+        1. Take the handler and the context of the last request, if this one repeats it; else make them. Decode.
+        2. Tell what observes requests: hints, the request log, the journal.
+        3. Run the handler up to its end or its first wait.
+        4. Go on with what it released; then answer it.
+        """
         version, client_id = frame.api_version, frame.client_id
         handler, context = self._handlers.get(frame.api_key), self._context
         if (
