@@ -54,7 +54,12 @@ class DispatchingConnection(RequestConnection, Protocol):
 
 
 class Dispatcher:
-    """Runs the handlers of one connection's requests, one after the other.
+    """Runs the handlers of one connection's requests, one after the other, each in four steps:
+
+    1. Take the handler and the context of the last request, if this one repeats it; else make them. Decode.
+    2. Tell what observes requests: hints, the request log, the journal.
+    3. Run the handler up to its end or its first wait.
+    4. Go on with what it released; then answer it.
 
     Its slots have three lifetimes:
 
@@ -120,13 +125,7 @@ class Dispatcher:
 
     def dispatch(self, frame: Frame) -> None:
         """Serve a request. It is answered on return, unless its handler has to wait: then the connection has it
-        `in_service`. Other requests that it released are answered before it, if they are few.
-
-        1. Take the handler and the context of the last request, if this one repeats it; else make them. Decode.
-        2. Tell what observes requests: hints, the request log, the journal.
-        3. Run the handler up to its end or its first wait.
-        4. Go on with what it released; then answer it.
-        """
+        `in_service`. Other requests that it released are answered before it, if they are few."""
         version, client_id = frame.api_version, frame.client_id
         handler, context = self._handlers.get(frame.api_key), self._context
         if (
