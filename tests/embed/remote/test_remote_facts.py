@@ -43,7 +43,7 @@ def test_a_report_has_the_topics_groups_and_transactions_of_the_run_and_names_wh
         likely, _, *lines = remote.report().splitlines()
         assert service.end(commits=False) == 0
     remote.transactions.wait_ended("run-tx")
-    assert likely.startswith("LIKELY  transaction 'run-tx' is open since ")
+    assert likely.startswith("LIKELY  transaction 'run-tx' has been open for ")
     assert lines[0] == (
         "topics  run-orders: 2 partitions, 2 records, 1 hidden by open or aborted transactions, p0 start 0, end 3, "
         "last stable 2, last p0@1 key=b'42' value=b'paid'"

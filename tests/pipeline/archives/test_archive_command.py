@@ -99,10 +99,10 @@ def test_the_files_of_a_broker_will_do(spark: SparkSession, run: Run, tmp_path: 
 def test_a_replay_without_a_broker_ends_before_spark_is_started(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kmini.pipeline.archives.archive_files.get_description", lambda *_: None)
     monkeypatch.setattr("kmini.cli.archive._session", lambda *_: pytest.fail("Spark is started"))
     said = "kmini: orders: no broker answers at 127.0.0.1:1\n"
-    assert run("replay", tmp_path, "orders", "-b", "127.0.0.1:1", "--timeout-ms", 300) == (1, "", said)
+    archive = write_archive(tmp_path, "orders", [[]])
+    assert run("replay", archive, "orders", "-b", "127.0.0.1:1", "--timeout-ms", 300) == (1, "", said)
 
 
 def test_what_spark_cannot_hold_is_said_on_one_line(
