@@ -52,10 +52,15 @@ class Transcript:
     def close(self) -> None:
         self._wire.socket.close()
 
-    def create(self, name: str = "", *, partitions: int = 1, **configs: str) -> str:
-        """Create a topic, settings with underscores for dots, and return its full name."""
+    def create(self, name: str = "", *, partitions: int = 1, keeps_records: bool = True, **configs: str) -> str:
+        """Create a topic, settings with underscores for dots, and return its full name.
+
+        Its records stay with `keeps_records`, unless the settings say otherwise: those of `batches.py` have the time
+        of 2023, and each broker looks for old records five minutes after its own start.
+        """
         full_name = self.topic + name
-        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        kept = {"retention.ms": "-1"} if keeps_records else {}
+        dotted = kept | {key.replace("_", "."): value for key, value in configs.items()}
         request = kafka_requests.create_topics({"name": full_name, "num_partitions": partitions, "configs": dotted})
         (created,) = self._wire.ask(request, 7).topics
         assert created.error_code == 0, created
