@@ -36,13 +36,18 @@ def remember(item: pytest.Item, host: Broker | Cluster | RemoteBroker) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """Add a section for each running broker to the report of a test that failed, in its setup or itself."""
+    """Add a section for each running broker to the report of a test that failed, in its setup or itself.
+
+    After its teardown the test forgets the brokers that were lent to it: pytest keeps each test until the run ends.
+    """
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     if report.failed and call.when != "teardown":
         item.stash[_HAS_FAILED] = True
         for host in hosts_of(item):
             report.sections.append((f"kmini: {_address(host)}", text_of(host)))
+    if call.when == "teardown" and _LENT in item.stash:
+        del item.stash[_LENT]
 
 
 def hosts_of(item: pytest.Item) -> Iterator[Any]:

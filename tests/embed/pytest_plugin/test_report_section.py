@@ -81,3 +81,21 @@ def test_the_awaitable_broker_and_a_cluster_are_shown_and_a_report_that_fails_hi
         ]
     )
     assert result.stdout.str().count("- kmini: ") == 2
+
+
+def test_a_test_that_has_ended_keeps_no_broker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import gc, weakref
+
+        seen = []
+
+        def test_with_a_broker(kafka_broker):
+            seen.append(weakref.ref(kafka_broker))
+
+        def test_after_it():
+            gc.collect()
+            assert seen[0]() is None
+        """
+    )
+    pytester.runpytest("-p", "no:randomly").assert_outcomes(passed=2)
