@@ -76,7 +76,14 @@ async def _topic(operations: RemoteOperations, name: str, count: int) -> TopicFa
         return TopicFacts(name, count, ())
     records = await _last_records(operations, offsets)
     return TopicFacts(
-        name, count, tuple(_partition(place.partition, found, records) for place, found in offsets.items())
+        name,
+        count,
+        tuple(
+            PartitionFacts.of(
+                place.partition, found, [record for record in records if record.partition == place.partition]
+            )
+            for place, found in offsets.items()
+        ),
     )
 
 
@@ -88,20 +95,6 @@ async def _last_records(
         return await asyncio.wait_for(read(operations.client, offsets, "uncommitted", starts), READ_S)
     except (KafkaError, asyncio.TimeoutError):
         return []
-
-
-def _partition(number: int, offsets: PartitionOffsets, records: Collection[Record]) -> PartitionFacts:
-    own = [record for record in records if record.partition == number]
-    committed = [record for record in own if record.state == "committed"]
-    return PartitionFacts(
-        number,
-        offsets.log_start_offset,
-        offsets.last_stable_offset,
-        offsets.high_watermark,
-        len(committed),
-        len(own) - len(committed),
-        committed[-1] if committed else None,
-    )
 
 
 async def _groups(operations: RemoteOperations, waits: Collection[FailedWait]) -> AsyncIterator[GroupFacts]:

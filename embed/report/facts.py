@@ -10,7 +10,7 @@ from kmini.broker.clock import milliseconds
 from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry, JournalReader
 from kmini.client_connections import ClientConnection
-from kmini.contents import Record, shown
+from kmini.contents import PartitionOffsets, Record, shown
 from kmini.failed_waits import FailedWait
 from kmini.fault_handle import FaultOperations
 from kmini.group_handle import GroupDescription, GroupOperations
@@ -43,6 +43,20 @@ class PartitionFacts(NamedTuple):
     """Records of open and aborted transactions."""
     last: Record | None
     """The last record that is committed."""
+
+    @classmethod
+    def of(cls, number: int, offsets: PartitionOffsets, records: Collection[Record]) -> PartitionFacts:
+        """`records` are those of the partition, in every state, the oldest ones left out."""
+        committed = [record for record in records if record.state == "committed"]
+        return cls(
+            number,
+            offsets.log_start_offset,
+            offsets.last_stable_offset,
+            offsets.high_watermark,
+            len(committed),
+            len(records) - len(committed),
+            committed[-1] if committed else None,
+        )
 
 
 class TopicFacts(NamedTuple):
@@ -172,16 +186,7 @@ def _topic(operations: SharedOperations, name: str, journal: RequestJournal | No
 def _partition(log: PartitionLog) -> PartitionFacts:
     since = max(log.log_start_offset, log.high_watermark - MOST_READ)
     records = [*islice(shown(log, "uncommitted", since=since), MOST_READ)]
-    committed = [record for record in records if record.state == "committed"]
-    return PartitionFacts(
-        log.topic_partition.partition,
-        log.log_start_offset,
-        log.last_stable_offset,
-        log.high_watermark,
-        len(committed),
-        len(records) - len(committed),
-        committed[-1] if committed else None,
-    )
+    return PartitionFacts.of(log.topic_partition.partition, PartitionOffsets.of(log), records)
 
 
 async def _groups(operations: SharedOperations) -> AsyncIterator[GroupFacts]:

@@ -1,11 +1,13 @@
-"""Clients by name, each skipped where it is not installed."""
+"""Clients by name, each skipped where it is not installed, and the broker whose faults they meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
+from kmini import Broker
 from support import client_adapters
 from support.client_adapters import PYTHON_CLIENTS, Client, Java, Kcat
 from support.java_clients import JavaClients
@@ -36,3 +38,27 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def java_clients(java: JavaPeer) -> JavaClients:
     """A maker of Kafka's own producers and consumers."""
     return JavaClients(java)
+
+
+_transactional_ids = map("payments-{}".format, count(1))
+
+
+@pytest.fixture
+def transactional_id() -> str:
+    """Another one in each test."""
+    return next(_transactional_ids)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Broker]:
+    """A broker in which groups do not wait for members, and sessions may be short."""
+    with Broker(config={"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(running: Broker) -> Iterator[Broker]:
+    """A broker with the topic `orders`, empty, and no rule, group or transaction."""
+    running.create_topic("orders", 1)
+    yield running
+    running.reset()

@@ -20,21 +20,11 @@ SOON_EXPELLED_MS = 400
 """A session time-out for members that come back under another id: the group waits for the first one to expire."""
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Broker]:
-    config = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
-    with Broker(config=config) as broker:
-        yield broker
-
-
 @pytest.fixture
-def broker(running: Broker) -> Iterator[Broker]:
-    """A broker with the topic `orders`, which has one record, and no rule."""
-    running.create_topic("orders", 1)
-    running.produce("orders", b"placed")
-    yield running
-    running.faults.clear()
-    running.delete_topic("orders")
+def broker(broker: Broker) -> Broker:
+    """The topic `orders` has one record."""
+    broker.produce("orders", b"placed")
+    return broker
 
 
 @contextlib.contextmanager

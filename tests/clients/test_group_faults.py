@@ -23,19 +23,11 @@ GROUP = "billing"
 PLACE = confluent.TopicPartition("orders", 0)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Broker]:
-    with Broker(config={"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}) as broker:
-        yield broker
-
-
 @pytest.fixture
-def broker(running: Broker) -> Iterator[Broker]:
-    """A broker with the topic `orders`, which has one record, and no rule and no group."""
-    running.create_topic("orders", 1)
-    running.produce("orders", b"placed")
-    yield running
-    running.reset()
+def broker(broker: Broker) -> Broker:
+    """The topic `orders` has one record."""
+    broker.produce("orders", b"placed")
+    return broker
 
 
 class Member:

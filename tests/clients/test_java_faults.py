@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from support import retried_errors
 from support.java_clients import JavaClients, JavaConsumer, JavaError, JavaProducer
 from support.until import until
 
@@ -21,21 +22,6 @@ GROUP = "billing"
 @pytest.fixture(autouse=True)
 def _leaky_clients() -> None:
     """These clients leave no sockets in this process: a test need not collect them."""
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Broker]:
-    config = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
-    with Broker(config=config) as broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(running: Broker) -> Iterator[Broker]:
-    """A broker with the topic `orders`, empty, and no rule and no group."""
-    running.create_topic("orders", 1)
-    yield running
-    running.reset()
 
 
 @pytest.fixture
@@ -64,17 +50,7 @@ def thrown(call: Any, *arguments: Any) -> list[str]:
 # --- producers
 
 
-RETRIED = [
-    "NOT_LEADER_OR_FOLLOWER",
-    "NOT_ENOUGH_REPLICAS",
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "KAFKA_STORAGE_ERROR",
-    "REQUEST_TIMED_OUT",
-    "CORRUPT_MESSAGE",
-]
-
-
-@pytest.mark.parametrize("code", RETRIED)
+@pytest.mark.parametrize("code", retried_errors.PRODUCE)
 def test_a_record_is_sent_again_after_a_retriable_exception(broker: Broker, producer: JavaProducer, code: str) -> None:
     rule = broker.faults.on("Produce", topic="orders").times(2).error(code)
     assert producer.send("orders", "placed") == 0

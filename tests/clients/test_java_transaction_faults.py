@@ -6,7 +6,6 @@ The Javadoc of KafkaProducer and of its exceptions says it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -15,32 +14,10 @@ from kmini import Broker, Cluster
 from support.java_clients import JavaClients, JavaError, JavaProducer
 from support.transactional_clients import read_committed
 
-_numbers = count(1)
-
 
 @pytest.fixture(autouse=True)
 def _leaky_clients() -> None:
     """These clients leave no sockets in this process: a test need not collect them."""
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Broker]:
-    with Broker(config={"group.initial.rebalance.delay.ms": 0}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(running: Broker) -> Iterator[Broker]:
-    """A broker with the topic `orders`, empty, and no rule."""
-    running.create_topic("orders", 1)
-    yield running
-    running.faults.clear()
-    running.delete_topic("orders")
-
-
-@pytest.fixture
-def transactional_id() -> str:
-    return f"payments-{next(_numbers)}"
 
 
 @pytest.fixture

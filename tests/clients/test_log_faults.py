@@ -19,22 +19,6 @@ CLIENTS = [*READERS]
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000"}
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(running: Broker) -> Iterator[Broker]:
-    """A broker with an empty topic `orders` and no rule."""
-    running.create_topic("orders", 1)
-    yield running
-    running.faults.clear()
-    for topic in running.topics():
-        running.delete_topic(topic)
-
-
 def produce_batch(broker: Broker, *values: bytes) -> None:
     """Write these records to `orders` as one batch, with a real producer."""
     client = confluent.Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 60_000, "log_level": 0})

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kmini import Broker
+from support import retried_errors
 from support.librdkafka import impatient
 
 confluent = pytest.importorskip("confluent_kafka")
 
 TIMEOUT_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Broker]:
-    with Broker(config={"group.initial.rebalance.delay.ms": 0}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(running: Broker, request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A broker with the topic `orders`, empty, and no rule."""
-    running.create_topic("orders", 1)
-    yield running
-    running.faults.clear()
-    running.delete_topic("orders")
 
 
 def producer(broker: Broker, **config: Any) -> Any:
@@ -46,17 +31,7 @@ def deliver(client: Any, value: bytes = b"placed") -> Any:
     return error
 
 
-RETRIED = [
-    "NOT_LEADER_OR_FOLLOWER",
-    "NOT_ENOUGH_REPLICAS",
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "KAFKA_STORAGE_ERROR",
-    "REQUEST_TIMED_OUT",
-    "CORRUPT_MESSAGE",
-]
-
-
-@pytest.mark.parametrize("code", RETRIED)
+@pytest.mark.parametrize("code", retried_errors.PRODUCE)
 def test_confluent_sends_a_record_again_after_a_retriable_error(broker: Broker, code: str) -> None:
     rule = broker.faults.on("Produce", topic="orders").times(2).error(code)
     assert deliver(producer(broker)) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -16,27 +15,6 @@ from support.transactional_clients import TransactionalClient, read_committed
 confluent = pytest.importorskip("confluent_kafka")
 
 TIMEOUT_S = 30.0
-_numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(running: Broker) -> Iterator[Broker]:
-    """A broker with the topic `orders`, empty, and no rule."""
-    running.create_topic("orders", 1)
-    yield running
-    running.faults.clear()
-    running.delete_topic("orders")
-
-
-@pytest.fixture
-def transactional_id() -> str:
-    return f"payments-{next(_numbers)}"
 
 
 def producer(broker: Broker, transactional_id: str) -> Any:
