@@ -159,7 +159,9 @@ def states(host: Hosts) -> list[dict[str, str]]:
     names |= {repr(broker.logs.meta.directory_id): "directory-id" for broker in cores(host)}
     names |= {str(broker.server.listeners[0].port): f"port-{broker.node_id}" for broker in cores(host)}
     names |= {host.data_dir or "": "data-dir", controller.cluster_id: "cluster-id"}
-    pattern = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
+    texts = sorted(names, key=len, reverse=True)
+    # A port is a number of its own: 34217 stands in 134217728, too.
+    pattern = re.compile("|".join(rf"(?<!\d){text}(?!\d)" if text.isdigit() else re.escape(text) for text in texts))
 
     def normal(text: str) -> str:
         return pattern.sub(lambda match: names[match.group()], text)
