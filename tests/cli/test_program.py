@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -34,10 +35,16 @@ LEAVES = [
 
 
 def modules_after(*arguments: str) -> set[str]:
-    """The modules a fresh process has imported after it ran `kmini` with these arguments."""
+    """The modules a fresh process has imported after it ran `kmini` with these arguments, as users run it."""
     code = "import sys; from kmini.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    environment = {name: value for name, value in os.environ.items() if name != "KMINI_PURE"}
     finished = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return set(finished.stderr.splitlines()[-1].split())
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from kmini.protocol.errors import NONE, InvalidRecord
+from kmini.protocol.extension_modules import is_compiled
 from kmini.protocol.messages import (
     CreateTopicsRequest,
     FetchRequest,
@@ -23,6 +24,7 @@ from kmini.protocol.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from kmini.protocol.records.kernels import records
 from kmini.testing import Wire
 from support.fuzz import bombs
 from support.fuzz.watched_broker import WatchedBroker
@@ -31,6 +33,8 @@ from support.fuzz.well_behaved_client import WellBehavedClient
 MIB = 1 << 20
 AT_ONCE = 3
 ROUNDS = 5
+HOLD_MS = 100 if is_compiled(records) else 200
+"""Milliseconds for which bombs may hold the loop. Interpreted, the loops over records take several times as long."""
 """Other processes hold us up too, but hardly each time: the best round counts."""
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
@@ -134,11 +138,11 @@ def assert_bearable(broker: WatchedBroker, do: Callable[[list[Wire]], object]) -
     costs = []
     for number in range(ROUNDS):
         costs.append(cost_of(broker, f"calm-{number}", do))
-        if costs[-1].hold_ms <= 100 and costs[-1].p99_ms <= 500:
+        if costs[-1].hold_ms <= HOLD_MS and costs[-1].p99_ms <= 500:
             break
     print(*costs)
     assert max(cost.bytes for cost in costs) <= 128 * MIB
-    assert min(cost.hold_ms for cost in costs) <= 100
+    assert min(cost.hold_ms for cost in costs) <= HOLD_MS
     assert min(cost.p99_ms for cost in costs) <= 500
 
 

@@ -252,6 +252,7 @@ def test_the_order_of_tests_does_not_matter(run_pytest):
 
 
 def test_a_run_without_a_broker_imports_none(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("KMINI_PURE", raising=False)  # which chooses modules of the protocol
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take most of the time
     pytester.makepyfile(
         """
