@@ -51,14 +51,15 @@ def transactional_id() -> str:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Broker]:
-    """A broker in which groups do not wait for members, and sessions may be short."""
-    with Broker(config={"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}) as broker:
+    """A broker in which groups do not wait for members, and sessions may be short. A reset makes its topic `orders`
+    anew before clients can connect: one that a test has left behind would create it by asking for it."""
+    config = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+    with Broker(config=config, topics={"orders": 1}) as broker:
         yield broker
 
 
 @pytest.fixture
 def broker(running: Broker) -> Iterator[Broker]:
     """A broker with the topic `orders`, empty, and no rule, group or transaction."""
-    running.create_topic("orders", 1)
     yield running
     running.reset()
