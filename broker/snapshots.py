@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,9 +75,27 @@ def directory_of(data_dir: str, name: str | None) -> str:
         while os.path.exists(os.path.join(folder, f"snapshot-{number}")):
             number += 1
         name = f"snapshot-{number}"
-    if not re.fullmatch(_NAME, name):
-        raise ValueError(f"name={name!r}: must be letters, digits, dots, dashes and underscores, at most 100")
+    check_name("name", name)
     return os.path.join(folder, name)
+
+
+def check_name(argument: str, name: str) -> None:
+    """Raise ValueError for a name that is none for a directory."""
+    if not re.fullmatch(_NAME, name):
+        raise ValueError(f"{argument}={name!r}: must be letters, digits, dots, dashes and underscores, at most 100")
+
+
+def names(data_dir: str) -> list[str]:
+    """The names of the snapshots in a data directory, sorted."""
+    folder = os.path.join(data_dir, _FOLDER)
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def delete(data_dir: str, name: str) -> None:
+    """Delete a snapshot. Raises SnapshotError if there is none of this name, and OSError."""
+    if name not in names(data_dir):
+        raise _no_such_snapshot(data_dir, name)
+    shutil.rmtree(os.path.join(data_dir, _FOLDER, name))
 
 
 def find(data_dir: str, snapshot: Snapshot | str | os.PathLike[str], node_ids: Sequence[int]) -> Saved:
@@ -90,9 +109,7 @@ def find(data_dir: str, snapshot: Snapshot | str | os.PathLike[str], node_ids: S
             manifest = json.load(file)
         found, brokers, ahead_ms = int(manifest["format"]), list(manifest["brokers"]), int(manifest["clock_ahead_ms"])
     except FileNotFoundError:
-        folder = os.path.join(data_dir, _FOLDER)
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        raise SnapshotError(f"there is no snapshot {given}; there are: {', '.join(names) or 'none'}") from None
+        raise _no_such_snapshot(data_dir, given) from None
     except (ValueError, TypeError, KeyError) as error:
         raise SnapshotError(f"{path} is no snapshot, or damaged: {_MANIFEST} cannot be read") from error
     if found != FORMAT:
@@ -102,6 +119,10 @@ def find(data_dir: str, snapshot: Snapshot | str | os.PathLike[str], node_ids: S
     if brokers != sorted(node_ids):
         raise SnapshotError(f"the snapshot {path} is of the brokers {brokers}, and these are {sorted(node_ids)}")
     return Saved(path, ahead_ms)
+
+
+def _no_such_snapshot(data_dir: str, name: str) -> SnapshotError:
+    return SnapshotError(f"there is no snapshot {name}; there are: {', '.join(names(data_dir)) or 'none'}")
 
 
 async def take(brokers: Sequence[BrokerServer], data_dir: str, name: str | None) -> Snapshot:

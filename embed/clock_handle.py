@@ -48,7 +48,7 @@ class _ClockHandle(Handle[ClockOperations]):
     _called = "clock."
 
     def __init__(self, host: Handle[SharedOperations]) -> None:
-        super().__init__(host._thread, lambda: ClockOperations(host._operations))
+        super().__init__(host._thread, lambda: host._operations.part(ClockOperations))
 
     advance = method(ClockOperations.advance)
     turn_back = method(ClockOperations.turn_back)

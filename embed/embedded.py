@@ -9,12 +9,10 @@ from typing import Literal
 
 from kmini import argument_checks
 from kmini.argument_checks import Config, Topics
-from kmini.broker.broker import BrokerServer
-from kmini.broker.clock import MovableClock
-from kmini.broker.network.listeners import Endpoint
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.handle import method
 from kmini.host import AsyncHost, Host
+from kmini.lives import BrokerLife
 from kmini.operations import Operations
 from kmini.parts import AsyncParts, Parts, new_journal
 
@@ -66,56 +64,13 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
         argument_checks.integer("port", port, "a port, 0 for any free one", 0, 65_535)
         listeners = {"listeners": f"PLAINTEXT://{host}:{port}"}
         options = argument_checks.as_settings(as_version, timestamps)
-        self._config = BrokerConfig.parse({**listeners, **options, **argument_checks.config("config", config)})
-        self._topics = argument_checks.topics("topics", topics)
-        self._journal = new_journal("journal", journal)
-        self._ahead_ms = 0
-        """Milliseconds that the clock was moved: time does not go back when the broker is stopped and started again."""
-        self._address = ""
-
-    # --- life
-
-    async def _begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
-        clock = MovableClock(self._ahead_ms)
-        has_topics = False
-
-        def before_open(core: BrokerServer) -> None:
-            self._place_faults(core)
-            if not has_topics:  # after a crash the topics are those that were there
-                Operations(core, start).create_missing(self._topics)
-
-        async def start() -> BrokerServer:
-            return await BrokerServer.start(
-                self._config,
-                data_dir,
-                clock=clock,
-                is_temporary=is_temporary,
-                journal=self._journal,
-                before_open=before_open,
-            )
-
-        async def start_again() -> BrokerServer:
-            nonlocal has_topics
-            has_topics = True
-            try:
-                return await start()
-            finally:
-                has_topics = False
-
-        core = await start()
-        self._address = core.address
-        # After a restart the broker listens on the port that its clients know.
-        bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
-        self._config = self._config.replace(listeners=bound)
-        return Operations(core, start_again)
-
-    async def _finish(self, running: Operations, *, keeps_data: bool) -> None:
-        self._address = ""
-        try:
-            if not running.is_down:
-                await running.core.stop(keeps_data=keeps_data)
-        finally:
-            self._ahead_ms = running.clock.ahead_ms
+        new_topics = argument_checks.topics("topics", topics)
+        self._life = BrokerLife(
+            BrokerConfig.parse({**listeners, **options, **argument_checks.config("config", config)}),
+            lambda operations: operations.create_missing(new_topics),
+            self._place_faults,
+            journal=new_journal("journal", journal),
+        )
 
     # --- operations
 
@@ -127,7 +82,7 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     @property
     def bootstrap_servers(self) -> str:
         """host:port, for any client; empty while the broker does not run."""
-        return self._address
+        return "" if self._running is None else self._running.core.address
 
 
 class AsyncBroker(AsyncHost[Operations], BrokerMethods, AsyncParts):

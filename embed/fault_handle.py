@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kmini.broker.faults.active_rules import ActiveRules
 from kmini.broker.faults.rule_checks import make_rule, make_when, make_which, rules_from_json
@@ -30,6 +30,34 @@ T = TypeVar("T")
 Armed = TypeVar("Armed")
 
 
+class RuleInForce(Protocol):
+    """A fault rule, as its handle sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hits(self) -> int: ...
+
+    @property
+    def seen(self) -> int: ...
+
+    @property
+    def held(self) -> list[str]:
+        """The requests that it holds."""
+
+    def summary(self) -> str:
+        """What it has met."""
+
+    def why(self) -> str:
+        """Why it never acted, with its nearest miss."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    def operations(self) -> RuleOperations:
+        """The table of its operations."""
+
+
 class FaultOperations:
     """The fault rules of a running broker or cluster."""
 
@@ -38,7 +66,7 @@ class FaultOperations:
         for broker in operations.running:
             rules.attach(broker)
 
-    async def arm(self, draft: FaultDraft[Any], act: Act) -> ActiveRule:
+    async def arm(self, draft: FaultDraft[Any], act: Act) -> RuleInForce:
         """Put a rule in force."""
         can = self._rules.possible()
         when = make_when(draft.api, draft.conditions, can)
@@ -46,20 +74,21 @@ class FaultOperations:
         if draft.name is None:
             rule = make_rule(self._rules.free_name(rule.name), when, rule.which, [act], can)
         (active,) = self._rules.arm([rule])
-        return active
+        return LocalRule(active, self._rules)
 
-    async def load_rules(self, documents: object) -> list[ActiveRule]:
+    async def load_rules(self, documents: object) -> Sequence[RuleInForce]:
         """Put rules in force that are given as JSON objects."""
-        return self._rules.arm(rules_from_json(documents, self._rules.possible()), replaces=True)
+        made = self._rules.arm(rules_from_json(documents, self._rules.possible()), replaces=True)
+        return [LocalRule(active, self._rules) for active in made]
 
-    async def all_rules(self) -> list[ActiveRule]:
+    async def all_rules(self) -> Sequence[RuleInForce]:
         """The rules in force."""
-        return [*self._rules.rules]
+        return [LocalRule(active, self._rules) for active in self._rules.rules]
 
-    async def remove_rule(self, name: str) -> None:
+    async def remove_rule(self, rule: RuleInForce) -> None:
         """Take a rule back."""
-        if any(active.rule.name == name for active in self._rules.rules):
-            self._rules.remove(name)
+        if any(active.rule.name == rule.name for active in self._rules.rules):
+            self._rules.remove(rule.name)
 
     async def clear(self) -> None:
         """Take all rules back; requests that they hold go on."""
@@ -68,7 +97,7 @@ class FaultOperations:
     async def unhit(self) -> list[str]:
         """The rules that never acted, each with its nearest miss, and those that were begun and have no act."""
         never = [
-            f"fault rule {active.rule.name!r} never acted: {_why(active, self._rules)}"
+            f"fault rule {active.rule.name!r} never acted: {LocalRule(active, self._rules).why()}"
             for active in self._rules.rules
             if not active.hits
         ]
@@ -90,9 +119,50 @@ class FaultOperations:
             raise AssertionError("\n".join(never))
 
 
-def _why(active: ActiveRule, rules: ActiveRules) -> str:
-    why = active.summary().removeprefix("it never acted: ")
-    return why if active.seen or active.matcher.came else f"no request that it is about came; {rules.nothing_came()}"
+class LocalRule:
+    """A rule in force in this process."""
+
+    def __init__(self, active: ActiveRule, rules: ActiveRules) -> None:
+        self._active = active
+        self._rules = rules
+
+    @property
+    def name(self) -> str:
+        return self._active.rule.name
+
+    @property
+    def hits(self) -> int:
+        return self._active.hits
+
+    @property
+    def seen(self) -> int:
+        return self._active.seen
+
+    @property
+    def arrived(self) -> int:
+        """How many requests it has held so far."""
+        return self._active.arrived
+
+    @property
+    def held(self) -> list[str]:
+        return [held.text for held in list(self._active.held)]
+
+    def summary(self) -> str:
+        return self._active.summary()
+
+    def why(self) -> str:
+        if self._active.seen or self._active.matcher.came:
+            return self._active.summary().removeprefix("it never acted: ")
+        return f"no request that it is about came; {self._rules.nothing_came()}"
+
+    def to_json(self) -> dict[str, Any]:
+        return self._active.rule.to_json()
+
+    def operations(self) -> RuleOperations:
+        return RuleOperations(self._active)
+
+    def __str__(self) -> str:
+        return str(self._active.rule)
 
 
 def _times(count: int) -> str:
@@ -132,10 +202,10 @@ class RuleOperations:
 class _Fault(Handle[RuleOperations]):
     """The methods of `Fault` and `AsyncFault`."""
 
-    def __init__(self, faults: _Faults[Any], active: ActiveRule) -> None:
-        super().__init__(faults._thread, lambda: RuleOperations(active))
+    def __init__(self, faults: _Faults[Any], rule: RuleInForce) -> None:
+        super().__init__(faults._thread, rule.operations)
         self._faults = faults
-        self._active = active
+        self._rule = rule
 
     wait_hit = method(RuleOperations.wait_hit)
     arrived = method(RuleOperations.arrived)
@@ -144,38 +214,39 @@ class _Fault(Handle[RuleOperations]):
     @property
     def name(self) -> str:
         """The name of the rule."""
-        return self._active.rule.name
+        return self._rule.name
 
     @property
     def hits(self) -> int:
         """How often the rule has acted."""
-        return self._active.hits
+        return self._rule.hits
 
     @property
     def seen(self) -> int:
         """How many requests came that the rule means, whether it acted on them or not."""
-        return self._active.seen
+        return self._rule.seen
 
     @property
     def blocked(self) -> list[str]:
         """The requests that the rule holds now. Later ones of the same connections wait behind them."""
-        return [held.text for held in list(self._active.held)]
+        return self._rule.held
 
     def assert_hit(self, times: int | None = None) -> None:
         """Raise AssertionError unless the rule has acted, exactly `times` times if that is given; it tells the nearest
         miss. It asks at once, and is not awaited."""
         __tracebackhide__ = True  # pytest shows the line of the test
-        if self.hits == 0 and times != 0:
-            raise AssertionError(f"fault rule {self.name!r} never acted: {_why(self._active, self._faults._rules)}")
-        if times is not None and self.hits != times:
-            raise AssertionError(f"fault rule {self.name!r} was to act {_times(times)}: {self._active.summary()}")
+        hits = self.hits
+        if hits == 0 and times != 0:
+            raise AssertionError(f"fault rule {self.name!r} never acted: {self._rule.why()}")
+        if times is not None and hits != times:
+            raise AssertionError(f"fault rule {self.name!r} was to act {_times(times)}: {self._rule.summary()}")
 
     def to_json(self) -> dict[str, Any]:
         """The rule as a JSON object, which `faults.load` takes. Raises ValueError for a rule with a Python function."""
-        return self._active.rule.to_json()
+        return self._rule.to_json()
 
     def __repr__(self) -> str:
-        return f"<fault rule {self._active.rule}; hits {self.hits}, seen {self.seen}>"
+        return f"<fault rule {self._rule}; hits {self.hits}, seen {self.seen}>"
 
     if not TYPE_CHECKING:
 
@@ -194,7 +265,7 @@ class Fault(_Fault, Blocking[RuleOperations]):
 
     def remove(self) -> None:
         """Take the rule back; requests that it holds go on."""
-        self._faults._run(self._faults._operations.remove_rule(self.name))
+        self._faults._run(self._faults._operations.remove_rule(self._rule))
 
     def __enter__(self) -> Fault:
         return self
@@ -212,7 +283,7 @@ class AsyncFault(_Fault, Awaiting[RuleOperations]):
 
     async def remove(self) -> None:
         """Take the rule back; requests that it holds go on."""
-        await self._faults._run(self._faults._operations.remove_rule(self.name))
+        await self._faults._run(self._faults._operations.remove_rule(self._rule))
 
     async def __aenter__(self) -> AsyncFault:
         return self
@@ -250,8 +321,9 @@ class _Faults(FaultStories[Armed], Handle[FaultOperations]):
     _called = "faults."
 
     def __init__(self, host: Handle[SharedOperations]) -> None:
-        self._rules = _rules_of(host)
-        super().__init__(host._thread, lambda: FaultOperations(host._operations, self._rules))
+        rules = _rules_of(host)
+        self._unfinished = rules.unfinished
+        super().__init__(host._thread, lambda: host._operations.part(FaultOperations, rules))
 
     clear = method(FaultOperations.clear)
     unhit = method(FaultOperations.unhit)
@@ -301,7 +373,7 @@ class _Faults(FaultStories[Armed], Handle[FaultOperations]):
             "where": where,
         }
         conditions = {key: value for key, value in given.items() if value is not None}
-        return FaultDraft(self._arm, api, name, conditions, {}, self._rules.unfinished)
+        return FaultDraft(self._arm, api, name, conditions, {}, self._unfinished)
 
 
 class Faults(_Faults[Fault], Blocking[FaultOperations]):
@@ -310,11 +382,11 @@ class Faults(_Faults[Fault], Blocking[FaultOperations]):
     def load(self, rules: Iterable[dict[str, Any]]) -> list[Fault]:
         """Put rules in force that are given as JSON objects, all at once; one whose name is taken replaces the other.
         Raises ValueError and TypeError, which say where."""
-        return [Fault(self, active) for active in self._run(self._operations.load_rules(rules))]
+        return [Fault(self, rule) for rule in self._run(self._operations.load_rules(rules))]
 
     def rules(self) -> list[Fault]:
         """The rules in force, in the order in which they were made."""
-        return [Fault(self, active) for active in self._run(self._operations.all_rules())]
+        return [Fault(self, rule) for rule in self._run(self._operations.all_rules())]
 
     def _arm(self, draft: FaultDraft[Any], act: Act) -> Fault:
         return Fault(self, self._run(self._operations.arm(draft, act)))
@@ -332,11 +404,11 @@ class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
     async def load(self, rules: Iterable[dict[str, Any]]) -> list[AsyncFault]:
         """Put rules in force that are given as JSON objects, all at once; one whose name is taken replaces the other.
         Raises ValueError and TypeError, which say where."""
-        return [AsyncFault(self, active) for active in await self._run(self._operations.load_rules(rules))]
+        return [AsyncFault(self, rule) for rule in await self._run(self._operations.load_rules(rules))]
 
     async def rules(self) -> list[AsyncFault]:
         """The rules in force, in the order in which they were made."""
-        return [AsyncFault(self, active) for active in await self._run(self._operations.all_rules())]
+        return [AsyncFault(self, rule) for rule in await self._run(self._operations.all_rules())]
 
     def _arm(self, draft: FaultDraft[Any], act: Act) -> PendingFault:
         return PendingFault(self._armed(draft, act))

@@ -400,7 +400,7 @@ class _GroupHandle(Handle[GroupOperations]):
     def __init__(self, host: Handle[SharedOperations], name: str) -> None:
         """Raises TypeError for a name that is no text."""
         ARGUMENTS["group"]("name", name)
-        super().__init__(host._thread, lambda: GroupOperations(host._operations, name))
+        super().__init__(host._thread, lambda: host._operations.part(GroupOperations, name))
         self._called, self._about = f"group({name!r}).", {"group": name}
         self.name = name
 

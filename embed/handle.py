@@ -46,6 +46,11 @@ def waits_for_clients(method: F) -> F:
     return method
 
 
+def waits_for_its_caller(method: Callable[..., object]) -> bool:
+    """Whether a method only waits: nothing is left half done if its caller goes."""
+    return hasattr(method, _WAITS)
+
+
 def takes_long(method: F) -> F:
     """Mark a method of a table whose work depends on how much the logs hold: its deadline is `LONG_DEADLINE_S`."""
     setattr(method, _TAKES_LONG, True)
@@ -77,6 +82,14 @@ class Handle(Generic[Operations]):
     @property
     def _operations(self) -> Operations:
         return self._table()
+
+    def _doing(
+        self, method: Callable[..., Coroutine[Any, Any, T]], bound: inspect.BoundArguments
+    ) -> Coroutine[Any, Any, T]:
+        """A call of a method of the table, to be run on the thread. The table is asked by the name: that of a broker
+        elsewhere is of another class."""
+        coroutine: Coroutine[Any, Any, T] = getattr(self._operations, method.__name__)(*bound.args, **bound.kwargs)
+        return coroutine
 
     def _note_failed_wait(
         self, name: str, args: tuple[object, ...], kwargs: Mapping[str, Any], error: RequestTimedOut, **about: Any
@@ -150,7 +163,7 @@ def blocking(
             bound.arguments["timeout_ms"] = 0
         deadline_s = _deadline_s(method, bound)
         try:
-            return self._thread.run(method(self._operations, *bound.args, **bound.kwargs), deadline_s=deadline_s)
+            return self._thread.run(self._doing(method, bound), deadline_s=deadline_s)
         except Exception as error:
             if library is not None and isinstance(error, RequestTimedOut):
                 raise RuntimeError(_would_stop_the_loop(self, method.__name__, library)) from None
@@ -174,9 +187,7 @@ def awaitable(
         bound = _checked(method.__name__, signature, args, kwargs)
         deadline_s = _deadline_s(method, bound)
         try:
-            return await self._thread.awaited(
-                method(self._operations, *bound.args, **bound.kwargs), deadline_s=deadline_s
-            )
+            return await self._thread.awaited(self._doing(method, bound), deadline_s=deadline_s)
         except Exception as error:
             _note_if_in_vain(self, method.__name__, bound, args, kwargs, error)
             raise brief(error)  # noqa: B904  # it is the same error

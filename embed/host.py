@@ -18,8 +18,10 @@ from kmini.loop_thread import LoopThread, run_aside
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.faults.active_rules import ActiveRules
+    from kmini.lives import Life
+    from kmini.shared_operations import SharedOperations
 
-Table = TypeVar("Table")
+Table = TypeVar("Table", bound="SharedOperations")
 Awaited = TypeVar("Awaited", bound="AsyncHost[Any]")
 H = TypeVar("H", bound="Host[Any, Any]")
 A = TypeVar("A", bound="AsyncHost[Any]")
@@ -39,20 +41,12 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         self._given_directory = None if data_dir is None else os.fspath(data_dir)
         self._private_directory: str | None = None
         self._running: Table | None = None
-        self._life = threading.Lock()
+        self._life: Life[Table]
+        self._lock = threading.Lock()
         self._fault_seed = 0
         """The seed of fault rules that act by chance and have none of their own."""
         self._faults: ActiveRules | None = None
         """The fault rules, once a test has asked for them. They stay in force when a broker starts again."""
-
-    @abstractmethod
-    async def _begin(self, data_dir: str, *, is_temporary: bool) -> Table:
-        """Start; return the table of operations."""
-
-    @abstractmethod
-    async def _finish(self, running: Table, *, keeps_data: bool) -> None:
-        """Stop what `_begin` has started. Unless it `keeps_data`, the data directory is removed next, so nothing needs
-        to be written to it."""
 
     @property
     @abstractmethod
@@ -80,7 +74,7 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         clock's time. Raises RuntimeError if it runs, PortTaken, ConfigError, KafkaError for topics that cannot be
         created, and OSError."""
         self._thread.check_caller()
-        with self._life:
+        with self._lock:
             self._thread.start()
             is_first = self.data_dir is None
             try:
@@ -90,7 +84,7 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
                 assert self.data_dir is not None
                 is_temporary = self._given_directory is None
                 self._running = self._thread.run(
-                    self._begin(self.data_dir, is_temporary=is_temporary), deadline_s=LONG_DEADLINE_S
+                    self._life.begin(self.data_dir, is_temporary=is_temporary), deadline_s=LONG_DEADLINE_S
                 )
             except BaseException:
                 self._thread.end()
@@ -102,7 +96,7 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
     def stop(self) -> None:
         """Stop as Kafka does on SIGTERM; does nothing while nothing runs. The data stay until `close`."""
         self._thread.check_caller()
-        with self._life:
+        with self._lock:
             self._stop(keeps_data=True)
 
     def _stop(self, *, keeps_data: bool) -> None:
@@ -110,14 +104,14 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         if running is not None:
             try:
                 deadline_s = LONG_DEADLINE_S if keeps_data else DEADLINE_S
-                self._thread.run(self._finish(running, keeps_data=keeps_data), deadline_s=deadline_s)
+                self._thread.run(self._life.finish(running, keeps_data=keeps_data), deadline_s=deadline_s)
             finally:
                 self._thread.end()
 
     def close(self) -> None:
         """Stop, and remove the private data directory. A closed host can be started again, and is empty then."""
         self._thread.check_caller()
-        with self._life:
+        with self._lock:
             try:
                 self._stop(keeps_data=self._private_directory is None)
             finally:

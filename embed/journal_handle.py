@@ -188,7 +188,7 @@ class _RequestsHandle(Handle[RequestOperations]):
     _called = "requests."
 
     def __init__(self, host: Handle[SharedOperations]) -> None:
-        super().__init__(host._thread, lambda: RequestOperations(host._operations))
+        super().__init__(host._thread, lambda: host._operations.part(RequestOperations))
 
     all = method(RequestOperations.all)
     count = method(RequestOperations.count)

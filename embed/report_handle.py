@@ -36,7 +36,7 @@ class _Report(Handle[ReportOperations]):
     def __init__(self, host: Handle[SharedOperations]) -> None:
         owner, waits = getattr(host, "_host", host), host._thread.failed_waits
         super().__init__(
-            host._thread, lambda: ReportOperations(host._operations, getattr(owner, "_faults", None), [*waits])
+            host._thread, lambda: host._operations.part(ReportOperations, getattr(owner, "_faults", None), [*waits])
         )
 
     text = method(ReportOperations.text)

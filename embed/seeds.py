@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64decode
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,6 +15,7 @@ from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.broker.purgatory import Unattended
 from kmini.broker.replication.reconciliation import reconcile
 from kmini.broker.scheduler import in_thread
+from kmini.json_data import data_from_json
 from kmini.phrases import there_is_no_partition
 from kmini.protocol.errors import UnknownTopicOrPartition
 from kmini.protocol.records.batch import build_batch
@@ -102,12 +102,24 @@ async def _load_lines(target: Target, path: str, topic: str | None) -> dict[str,
     return await filler.finish()
 
 
+async def load_entries(target: Target, entries: Iterable[object]) -> dict[str, int]:
+    """Load records, each as the object that a line has; return the number of records by topic. Raises SeedError."""
+    filler, now_ms = _Filler(target), target.now_ms()
+    for number, entry in enumerate(entries):
+        await filler.add(_row(entry, f"record {number}", now_ms))
+    return await filler.finish()
+
+
 def _row_of(line: bytes, where: str, now_ms: int) -> _Row:
     """A line as `kmini consume --format json` prints it. Without a timestamp it is of now. Raises SeedError."""
     try:
         entry = json.loads(line)
     except ValueError as error:
         raise SeedError(f"{where} is no JSON: {error}") from None
+    return _row(entry, where, now_ms)
+
+
+def _row(entry: object, where: str, now_ms: int) -> _Row:
     if not isinstance(entry, dict) or not isinstance(entry.get("topic"), str) or "value" not in entry:
         raise SeedError(
             f'{where}: a JSON object with "topic" and "value" was expected, as kmini consume --format json '
@@ -119,27 +131,15 @@ def _row_of(line: bytes, where: str, now_ms: int) -> _Row:
     headers = entry.get("headers") or []
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
-        parsed = tuple((str(name), _bytes_of(value)) for name, value in pairs)
+        parsed = tuple((str(name), data_from_json(value)) for name, value in pairs)
     except (TypeError, ValueError):
         raise SeedError(f"{where}: headers are pairs of a name and a value") from None
-    return _Row(
-        entry["topic"], partition, Record(0, timestamp, _bytes_of(entry.get("key")), _bytes_of(entry["value"]), parsed)
-    )
+    key, value = data_from_json(entry.get("key")), data_from_json(entry["value"])
+    return _Row(entry["topic"], partition, Record(0, timestamp, key, value, parsed))
 
 
 def _is_number(value: object, smallest: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= smallest
-
-
-def _bytes_of(value: Any) -> bytes | None:
-    """A text, {"base64": ...}, null, or any other JSON, which becomes its text."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, dict) and value.keys() == {"base64"}:
-        return b64decode(value["base64"])
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 class _Filler:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kmini.argument_checks import Config, NewTopic
 from kmini.arrivals import Reading
@@ -49,6 +49,9 @@ from kmini.waiting import until
 if TYPE_CHECKING:
     from kmini.storage.cleaner.stats import PassReport
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 CHECK_RUNNING_MS = 500
 """Milliseconds after which a wait on a cluster's brokers checks again which of them run."""
 
@@ -79,6 +82,10 @@ class SharedOperations(ClientOperations, IsolationOperations):
     @abstractmethod
     def _controller(self) -> Controller:
         """The cluster's metadata; a reset makes a new one."""
+
+    def part(self, table: Callable[Concatenate[SharedOperations, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The table of operations of a part: of a topic, of the clock."""
+        return table(self, *args, **kwargs)
 
     def any_broker(self) -> BrokerServer:
         """Any running broker. Raises RuntimeError if none runs."""

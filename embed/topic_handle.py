@@ -255,7 +255,7 @@ class _TopicHandle(Handle[TopicOperations]):
     def __init__(self, host: Handle[SharedOperations], name: str) -> None:
         """Raises TypeError for a name that is no text."""
         ARGUMENTS["topic"]("name", name)
-        super().__init__(host._thread, lambda: TopicOperations(host._operations, name))
+        super().__init__(host._thread, lambda: host._operations.part(TopicOperations, name))
         self._called, self._about = f"topic({name!r}).", {"topic": name}
         self._name = name
 

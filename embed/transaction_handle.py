@@ -170,7 +170,7 @@ class _TransactionsHandle(Handle[TransactionOperations]):
     _called = "transactions."
 
     def __init__(self, host: Handle[SharedOperations]) -> None:
-        super().__init__(host._thread, lambda: TransactionOperations(host._operations))
+        super().__init__(host._thread, lambda: host._operations.part(TransactionOperations))
 
     open = method(TransactionOperations.open)
     wait_ended = method(TransactionOperations.wait_ended)

@@ -169,7 +169,7 @@ async def gather(
         groups=tuple([one async for one in _groups(operations)]),
         transactions=tuple(await TransactionOperations(operations).open()),
         clients=tuple(await operations.clients()),
-        faults=() if rules is None else tuple(await _faults(FaultOperations(operations, rules))),
+        faults=() if rules is None else tuple(await _faults(operations, rules)),
         ahead_ms=operations.clock.ahead_ms,
         waits=tuple(wait for wait in waits if wait.ended_s >= operations.began_s),
     )
@@ -208,8 +208,8 @@ def client_of(entry: JournalEntry) -> str:
     return client_called(entry.client_id) if entry.client_id is not None else f"the client at {entry.connection}"
 
 
-async def _faults(rules: FaultOperations) -> list[FaultFacts]:
-    never = await rules.unhit()
+async def _faults(operations: SharedOperations, rules: ActiveRules) -> list[FaultFacts]:
+    never = await FaultOperations(operations, rules).unhit()
     return [
         FaultFacts(
             active.rule.name,
@@ -217,7 +217,7 @@ async def _faults(rules: FaultOperations) -> list[FaultFacts]:
             next((text for text in never if text.startswith(f"fault rule {active.rule.name!r} ")), ""),
             active.chance_seed,
         )
-        for active in await rules.all_rules()
+        for active in rules.rules
     ]
 
 

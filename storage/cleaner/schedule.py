@@ -118,13 +118,13 @@ class Schedule:
         """Rank a log; None if there is no reason to clean it now, or if it must not be cleaned."""
         if not log.config.is_compacted or not self.states.is_idle(partition) or self._memory(partition).failure:
             return None
-        dirtiness = self._assess(partition, log, now_ms)
+        dirtiness = self.measure(partition, log, now_ms)
         rank = None if dirtiness is None else self._rank(partition, log, dirtiness, now_ms)
         return None if rank is None or dirtiness is None else (rank, dirtiness)
 
     def pick_this(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Job | None:
         """Return a job for this log, dirty or not; None if it is uncleanable. IllegalTransition unless it is idle."""
-        dirtiness = self._assess(partition, log, now_ms)
+        dirtiness = self.measure(partition, log, now_ms)
         if dirtiness is None or self._memory(partition).failure:
             return None
         return self._job(partition, log, Reason.MUST, dirtiness)
@@ -136,7 +136,7 @@ class Schedule:
     def _compacted(self, logs: Mapping[TopicPartition, PartitionLog]) -> Iterable[tuple[TopicPartition, PartitionLog]]:
         return ((partition, log) for partition, log in logs.items() if log.config.is_compacted and log.log_end_offset)
 
-    def _assess(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirtiness | None:
+    def measure(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirtiness | None:
         """Measure a log; None if it cannot be measured, which makes it uncleanable."""
         noted = self.checkpoint.get(partition)
         try:
@@ -236,7 +236,7 @@ class Schedule:
         """Measure all compacted logs, including those that are paused, being cleaned or uncleanable."""
         delay_ms, dirtiest, uncleanable, uncleanable_bytes = 0, 0.0, 0, 0
         for partition, log in self._compacted(logs):
-            dirtiness = self._assess(partition, log, now_ms)
+            dirtiness = self.measure(partition, log, now_ms)
             if dirtiness is not None:
                 delay_ms, dirtiest = max(delay_ms, dirtiness.delay_ms), max(dirtiest, dirtiness.ratio)
             if self._memory(partition).failure:

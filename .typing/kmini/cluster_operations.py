@@ -1,0 +1,1 @@
+../../embed/cluster_operations.py

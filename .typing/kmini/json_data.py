@@ -1,0 +1,1 @@
+../../embed/json_data.py

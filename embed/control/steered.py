@@ -1,0 +1,60 @@
+"""A broker or a cluster that a process serves and that a control server steers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kmini.broker.broker import BrokerServer
+from kmini.broker.faults.active_rules import ActiveRules
+from kmini.broker.journal.request_journal import RequestJournal
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.lives import BrokerLife, ClusterLife, Life
+from kmini.shared_operations import SharedOperations
+
+
+class Steered:
+    """What `kmini serve` runs where it has a control server: with a journal, fault rules and a clock that moves."""
+
+    def __init__(
+        self,
+        configs: Sequence[BrokerConfig],
+        data_dir: str,
+        create_topics: Callable[[BrokerServer], None],
+        *,
+        is_temporary: bool,
+        cluster_id: str = "",
+    ) -> None:
+        """A broker for each configuration. `create_topics` creates the missing ones of the topics that were asked for,
+        before clients can connect."""
+        self.rules = ActiveRules()
+        self.missing: list[str] = []
+        self._data_dir = data_dir
+        self._is_temporary = is_temporary
+        self._running: SharedOperations | None = None
+
+        def create(operations: SharedOperations) -> None:
+            create_topics(operations.any_broker())
+
+        journal = RequestJournal()
+        self._life: Life[Any] = (
+            BrokerLife(configs[0], create, self.rules.attach, journal=journal, cluster_id=cluster_id)
+            if len(configs) == 1
+            else ClusterLife(configs, create, self.rules.attach, journal=journal, cluster_id=cluster_id)
+        )
+
+    @property
+    def operations(self) -> SharedOperations:
+        if self._running is None:
+            raise RuntimeError("the broker was stopped: POST /api/v1/start starts it")
+        return self._running
+
+    async def start(self) -> None:
+        if self._running is not None:
+            raise RuntimeError("the broker runs already")
+        self._running = await self._life.begin(self._data_dir, is_temporary=self._is_temporary)
+
+    async def stop(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            await self._life.finish(running, keeps_data=True)

@@ -1,0 +1,139 @@
+"""The lives of a broker and of a cluster: what outlasts a stop, a crash and a start (ports, data, the moved clock)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from kmini.broker.broker import BrokerServer
+from kmini.broker.clock import MovableClock
+from kmini.broker.journal.request_journal import RequestJournal
+from kmini.broker.local_cluster import LocalCluster
+from kmini.broker.network.listeners import Endpoint
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.cluster_operations import ClusterOperations
+from kmini.operations import Operations
+from kmini.shared_operations import SharedOperations
+
+Table = TypeVar("Table", bound=SharedOperations)
+PlaceFaults = Callable[[BrokerServer], None]
+"""Has the fault rules act on a broker that starts, before clients can connect."""
+
+
+class Life(Protocol, Generic[Table]):
+    """Starts and stops a broker or a cluster."""
+
+    @abstractmethod
+    async def begin(self, data_dir: str, *, is_temporary: bool) -> Table:
+        """Start; return the table of operations. Raises what a broker's start does."""
+
+    @abstractmethod
+    async def finish(self, running: Table, *, keeps_data: bool) -> None:
+        """Stop what `begin` has started."""
+
+
+class BrokerLife(Life[Operations]):
+    """The life of one broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        create_topics: Callable[[SharedOperations], None],
+        place_faults: PlaceFaults,
+        *,
+        journal: RequestJournal | None = None,
+        cluster_id: str = "",
+    ) -> None:
+        """`create_topics` creates the missing ones of the topics that were given for the start."""
+        self._config = config
+        self._create_topics = create_topics
+        self._place_faults = place_faults
+        self._journal = journal
+        self._cluster_id = cluster_id
+        self._ahead_ms = 0
+        """Milliseconds that the clock was moved: time does not go back when the broker is stopped and started again."""
+
+    async def begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
+        clock = MovableClock(self._ahead_ms)
+        has_topics = False
+
+        def before_open(core: BrokerServer) -> None:
+            self._place_faults(core)
+            if not has_topics:  # after a crash the topics are those that were there
+                self._create_topics(Operations(core, start))
+
+        async def start() -> BrokerServer:
+            return await BrokerServer.start(
+                self._config,
+                data_dir,
+                clock=clock,
+                is_temporary=is_temporary,
+                cluster_id=self._cluster_id,
+                journal=self._journal,
+                before_open=before_open,
+            )
+
+        async def start_again() -> BrokerServer:
+            nonlocal has_topics
+            has_topics = True
+            try:
+                return await start()
+            finally:
+                has_topics = False
+
+        core = await start()
+        # After a restart the broker listens on the port that its clients know.
+        bound = tuple(Endpoint(listener.name, listener.host, listener.port) for listener in core.server.listeners)
+        self._config = self._config.replace(listeners=bound)
+        return Operations(core, start_again)
+
+    async def finish(self, running: Operations, *, keeps_data: bool) -> None:
+        try:
+            if not running.is_down:
+                await running.core.stop(keeps_data=keeps_data)
+        finally:
+            self._ahead_ms = running.clock.ahead_ms
+
+
+class ClusterLife(Life[ClusterOperations]):
+    """The life of several brokers."""
+
+    def __init__(
+        self,
+        configs: Sequence[BrokerConfig],
+        create_topics: Callable[[SharedOperations], None],
+        place_faults: PlaceFaults,
+        *,
+        journal: RequestJournal | None = None,
+        cluster_id: str = "",
+    ) -> None:
+        """`create_topics` creates the missing ones of the topics that were given for the start."""
+        self._configs = configs
+        self._create_topics = create_topics
+        self._place_faults = place_faults
+        self._journal = journal
+        self._cluster_id = cluster_id
+        self._ahead_ms = 0
+        """Milliseconds that the clock was moved: time does not go back when the cluster is stopped and started
+        again."""
+
+    async def begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
+        core = LocalCluster(
+            self._configs,
+            data_dir,
+            clock=MovableClock(self._ahead_ms),
+            is_temporary=is_temporary,
+            cluster_id=self._cluster_id,
+            journal=self._journal,
+        )
+        core.before_open = self._place_faults
+        await core.start(before_open=lambda: self._create_topics(ClusterOperations(core)))
+        self._configs = core.configs  # after a restart the brokers listen on the ports that clients know
+        return ClusterOperations(core)
+
+    async def finish(self, running: ClusterOperations, *, keeps_data: bool) -> None:
+        try:
+            await running.core.stop(keeps_data=keeps_data)
+        finally:
+            self._ahead_ms = running.clock.ahead_ms
