@@ -109,7 +109,8 @@ class ClusterLife(Life[ClusterOperations]):
         cluster_id: str = "",
     ) -> None:
         """`create_topics` creates the missing ones of the topics that were given for the start."""
-        self._configs = configs
+        self.configs = configs
+        """The configuration of each broker, once it runs with the ports that it has bound."""
         self._create_topics = create_topics
         self._place_faults = place_faults
         self._journal = journal
@@ -120,7 +121,7 @@ class ClusterLife(Life[ClusterOperations]):
 
     async def begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
         core = LocalCluster(
-            self._configs,
+            self.configs,
             data_dir,
             clock=MovableClock(self._ahead_ms),
             is_temporary=is_temporary,
@@ -129,7 +130,7 @@ class ClusterLife(Life[ClusterOperations]):
         )
         core.before_open = self._place_faults
         await core.start(before_open=lambda: self._create_topics(ClusterOperations(core)))
-        self._configs = core.configs  # after a restart the brokers listen on the ports that clients know
+        self.configs = core.configs  # after a restart the brokers listen on the ports that clients know
         return ClusterOperations(core)
 
     async def finish(self, running: ClusterOperations, *, keeps_data: bool) -> None:
