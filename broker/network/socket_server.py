@@ -104,7 +104,7 @@ class Server:
         opened = []
         try:
             for name, host, port in config.listeners:
-                opened.append((name, _listening_socket(name, host, port, config.socket_listen_backlog_size)))
+                opened.append((name, listening_socket(name, host, port, config.socket_listen_backlog_size)))
         except PortTaken:
             for _, listening in opened:
                 listening.close()
@@ -324,11 +324,9 @@ def _set_buffers(listening: socket.socket, send_bytes: int, receive_bytes: int) 
             listening.setsockopt(socket.SOL_SOCKET, option, size)
 
 
-def _listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:
-    """Return a socket that is bound and does not listen yet: the loop starts that. An empty host is every address.
-
-    Raises PortTaken.
-    """
+def listening_socket(name: str, host: str, port: int, backlog: int) -> socket.socket:
+    """Return a socket that listens: clients can connect, and wait until a loop accepts them. An empty host is every
+    address. Raises PortTaken."""
     family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
     try:
         if host:

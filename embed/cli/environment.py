@@ -47,7 +47,17 @@ USED = frozenset(
 )
 """The ones among these variables that kmini uses."""
 
-PROGRAM_VARIABLES = frozenset({"KMINI_TRACEBACK", "KMINI_PURE", "KMINI_KAFKA_JARS", "KMINI_SOAK", "KMINI_LOG_FORMAT"})
+MAX_PORT = 65535
+
+HTTP_PORT = "KMINI_HTTP"
+HTTP_HOST = "KMINI_HTTP_HOST"
+
+PROGRAM_VARIABLES = frozenset(
+    """
+    KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_LOG_FORMAT
+    KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN
+    """.split()  # noqa: SIM905 (names, not code)
+)
 """kmini's own variables that are no settings of a broker."""
 
 SERVICE_LINK = r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP)(_(ADDR|PORT|PROTO))?|\w*NAME_LINK)"
@@ -93,6 +103,10 @@ class Environment(NamedTuple):
     """Empty without one."""
     ignored: list[str]
     """Known variables without effect."""
+    http_port: int | None = None
+    """The port of the control API, 0 for any free one; None without a control API."""
+    http_host: str = ""
+    """The address of the control API; empty for every one, as the broker's is by default."""
     is_read: bool = True
 
     def say(self) -> None:
@@ -139,6 +153,8 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         (environ.get("CLUSTER_ID") or environ.get("KAFKA_KRAFT_CLUSTER_ID") or "").strip(),
         LOG_LEVELS.get(level, "error") if level else "",
         sorted(ignored),
+        _http_port(environ.get(HTTP_PORT, "").strip()),
+        environ.get(HTTP_HOST, "").strip(),
     )
 
 
@@ -202,7 +218,8 @@ def _lines(variable: str, value: str) -> dict[str, str]:
         raise click.UsageError(f"{variable}: {error}") from error
     for name in lines:
         if not (name in BROKER_KEYS or name in ALIASES or is_ignored(name)):
-            known = [*map(variable_of, (*BROKER_KEYS, *ALIASES)), *NOT_SETTINGS, *OTHER_IMAGES_VARIABLES]
+            settings = map(variable_of, (*BROKER_KEYS, *ALIASES))
+            known = [*settings, *NOT_SETTINGS, *OTHER_IMAGES_VARIABLES, *PROGRAM_VARIABLES]
             raise click.UsageError(f"{variable}: there is no setting {name}{closest(variable_of(name), known)}")
     return lines
 
@@ -243,6 +260,15 @@ def _check_roles(properties: Mapping[str, str]) -> None:
             f"KAFKA_CONTROLLER_QUORUM_VOTERS names {len(voters)} brokers: several kmini form no cluster, "
             "each would be one of its own; keep one of them"
         )
+
+
+def _http_port(text: str) -> int | None:
+    """The port that KMINI_HTTP names; None if it is empty."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= MAX_PORT):
+        raise click.UsageError(f"{HTTP_PORT}={text}: a port was expected, or nothing for no control API")
+    return int(text)
 
 
 # --- topics

@@ -1,6 +1,7 @@
 """`kmini health`: check whether a broker answers; the exit code tells. For HEALTHCHECK and for scripts that wait.
 
-It sends ApiVersions, the first request of every client, and imports little, because it runs every few seconds.
+It sends ApiVersions, the first request of every client, and asks the control API of a container for `/health`. It
+imports little, because it runs every few seconds.
 """
 
 from __future__ import annotations
@@ -8,14 +9,21 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from typing import TYPE_CHECKING
 
 import click
 
 from kmini.cli.broker_call import address_option
 
+if TYPE_CHECKING:
+    from kmini.broker.network.listeners import Endpoint
+
 API_VERSIONS = 18
 CORRELATION_ID = 0x6B6D696E
 CLIENT_ID = b"kmini-health"
+READINESS = b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n"
+READY = (b"HTTP/1.0 200 ", b"HTTP/1.1 200 ")
+MOST_READ_BYTES = 1 << 16
 
 
 class Unhealthy(Exception):
@@ -39,12 +47,16 @@ def health(bootstrap_server: str, from_environment: bool, timeout_ms: int) -> No
     """Check whether a broker answers: exit code 0 if it does, 1 if not.
 
     A broker opens its port when its topics are there, those of --topic and KAFKA_CREATE_TOPICS too: healthy is ready.
+    With --env, a control API (KMINI_HTTP) must say so too.
 
     \b
     kmini health -b localhost:9092
     until kmini health; do sleep 0.1; done
     """
-    address = _address_in_container() if from_environment else bootstrap_server.split(",")[0].strip()
+    http: Endpoint | None = None
+    address = bootstrap_server.split(",")[0].strip()
+    if from_environment:
+        address, http = _addresses_in_container()
     host, _, port = address.rpartition(":")
     if not (host and port.isascii() and port.isdigit()):
         raise click.UsageError(f"--bootstrap-server {address}: HOST:PORT was expected")
@@ -52,6 +64,11 @@ def health(bootstrap_server: str, from_environment: bool, timeout_ms: int) -> No
         check(host.strip("[]"), int(port), timeout_ms / 1000)
     except Unhealthy as error:
         raise click.ClickException(f"{address} does not answer: {error}") from error
+    if http is not None:
+        try:
+            check_readiness(http, timeout_ms / 1000)
+        except Unhealthy as error:
+            raise click.ClickException(f"http://{http.address}/health: {error}") from error
     click.echo(f"{address} answers")
 
 
@@ -69,17 +86,47 @@ def check(host: str, port: int, timeout_s: float) -> None:
         raise Unhealthy("this is no Kafka broker" if answer else "the connection was closed")
 
 
-def _address_in_container() -> str:
-    """The address at which `kmini serve --env` listens with this environment. Raises click.UsageError without one."""
+def check_readiness(http: Endpoint, timeout_s: float) -> None:
+    """Return once the control API there has said that everything is ready. Raises Unhealthy."""
+    host, _, port = http.address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
+            connection.settimeout(timeout_s)
+            connection.sendall(READINESS)
+            answer = connection.makefile("rb").read(MOST_READ_BYTES)
+    except OSError as error:
+        raise Unhealthy(error.strerror or str(error)) from error
+    if not answer.startswith(READY):
+        raise Unhealthy(_missing(answer))
+
+
+def _missing(answer: bytes) -> str:
+    """What an answer of the control API says is missing."""
+    import json
+
+    try:
+        return ", ".join(json.loads(answer.partition(b"\r\n\r\n")[2])["missing"])
+    except (ValueError, KeyError, TypeError):
+        return "this is no control API"
+
+
+def _addresses_in_container() -> tuple[str, Endpoint | None]:
+    """The addresses at which `kmini serve --env` listens with this environment: the broker, and the control API if
+    there is one. Raises click.UsageError for a port that cannot be known."""
+    from kmini.broker.network.listeners import Endpoint
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
     from kmini.cli.environment import read_environment
     from kmini.cli.serve import settings_of
 
+    environment = read_environment(os.environ)
     try:
-        config = BrokerConfig.parse(settings_of(None, read_environment(os.environ), is_container=True))
+        config = BrokerConfig.parse(settings_of(None, environment, is_container=True))
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
-    listener = config.listeners[0]
-    if listener.port == 0:
-        raise click.UsageError(f"{listener} stands for any free port, which kmini health cannot know; give it a number")
-    return listener.address
+    http = None if environment.http_port is None else Endpoint("HTTP", environment.http_host, environment.http_port)
+    for listener in (config.listeners[0], http):
+        if listener is not None and listener.port == 0:
+            raise click.UsageError(
+                f"{listener} stands for any free port, which kmini health cannot know; give it a number"
+            )
+    return config.listeners[0].address, http

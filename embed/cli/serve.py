@@ -7,16 +7,23 @@ broker is imported after the arguments are checked; no client is imported.
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kmini.cli.environment import NO_ENVIRONMENT, Environment, NewTopic, complete, mounted_file, read_environment
+from kmini.cli.environment import (
+    MAX_PORT,
+    NO_ENVIRONMENT,
+    Environment,
+    NewTopic,
+    complete,
+    mounted_file,
+    read_environment,
+)
 from kmini.cli.first_steps import show_first_steps
 from kmini.cli.log_output import log_format_option, log_to_stderr, notice
 from kmini.cli.option_values import parse_setting, read_properties
@@ -27,10 +34,12 @@ if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
+    from kmini.cli.http_port import HttpPort
+    from kmini.control.steered import Steered
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
-MAX_PORT = 65535
+LOOPBACK = "127.0.0.1"
 MAX_BROKERS = 100
 """Most brokers in one process."""
 
@@ -73,6 +82,19 @@ MAX_BROKERS = 100
     type=click.Choice(LOG_LEVELS),
     help="Least level of the log on stderr; debug logs each request.  [default: info]",
 )
+@click.option(
+    "--http",
+    "http_port",
+    metavar="PORT",
+    type=click.IntRange(0, MAX_PORT),
+    help="Serve the control API here too; 0 takes any free port.",
+)
+@click.option(
+    "--http-host",
+    metavar="HOST",
+    help="Address of the control API; another one than this machine's own needs a token.  [default: 127.0.0.1]",
+)
+@click.option("--http-port-file", metavar="FILE", help="File for the port of the control API, once it is served.")
 @log_format_option
 @click.option(
     "--env",
@@ -91,6 +113,9 @@ def serve(
     as_version: str | None,
     port_file: str | None,
     log_level: str | None,
+    http_port: int | None,
+    http_host: str | None,
+    http_port_file: str | None,
     log_format: str,
     from_environment: bool,
 ) -> None:
@@ -100,12 +125,16 @@ def serve(
     options, the later ones winning; names and meanings are Kafka's. The first line on stdout is the address; with
     --brokers, each has a line. Topics have as many replicas as default.replication.factor says, which is 1.
 
+    With --http, the line after them is the link of the control API, once that is served. Where it listens at another
+    address than this machine's own, requests need a token: that of KMINI_HTTP_TOKEN, or a new one that the link has.
+
     \b
     kmini serve                                     to try it: 127.0.0.1:9092, no stored data
     kmini serve --data-dir data --topic orders:3    with stored data, and a topic
     kmini serve --port 0 --port-file port           for scripts: any free port
     kmini serve -c log.retention.ms=60000           with a setting of Kafka's
     kmini serve --brokers 3 -c default.replication.factor=3    a cluster, and a replica on each
+    kmini serve --http 8090                         with the control API: faults, clock, journal, by curl
     """
     with _collection_paused():
         new_topics = [_parse_topic(text) for text in topics]
@@ -118,9 +147,14 @@ def serve(
         log_to_stderr(log_format, log_level or environment.log_level or "info")
         environment.say()
         config = _config(properties, host, port)
-        configs = [config] if count == 1 else _configs(config, count)
-        with _data_directory(config) as directory:
-            _run(configs, directory, [*environment.topics, *new_topics], port_file, environment)
+        configs = [config]
+        if count > 1:
+            from kmini.cli.several_brokers import configs_after
+
+            configs += configs_after(config, count)
+        files = _PortFiles(port_file, http_port_file)
+        with _http(environment, http_port, http_host, files) as http, _data_directory(config) as directory:
+            _run(configs, directory, [*environment.topics, *new_topics], files, environment, http)
 
 
 @contextmanager
@@ -134,12 +168,20 @@ def _collection_paused() -> Iterator[None]:
         gc.enable()
 
 
+class _PortFiles(NamedTuple):
+    """The files that tell ports, where they are wanted."""
+
+    kafka: str | None
+    http: str | None
+
+
 def _run(
     configs: Sequence[BrokerConfig],
     directory: str,
     topics: list[NewTopic],
-    port_file: str | None,
+    files: _PortFiles,
     environment: Environment,
+    http: HttpPort | None,
 ) -> None:
     """Serve until stopped; turn errors of the start into sentences."""
     from kmini.broker.controller.controller import ControllerError
@@ -151,12 +193,21 @@ def _run(
 
     raise_descriptor_limit()
     loop = new_event_loop()
+    make = Plain if http is None else http.steer
     try:
-        served = _Served(configs, directory, environment.cluster_id)
-        loop.run_until_complete(_serve(loop, served, topics, port_file, environment))
+        served: Plain | Steered = make(
+            configs,
+            directory,
+            lambda broker: _create_missing(broker, topics),
+            is_temporary=not configs[0].data_dir,
+            cluster_id=environment.cluster_id,
+        )
+        loop.run_until_complete(_serve(loop, served, files, environment, http))
         loop.run_until_complete(loop.shutdown_default_executor())
     except PortTaken as error:
-        raise click.UsageError(f"{error}; {_remedy(error)}") from error
+        from kmini.cli.taken_port import remedy
+
+        raise click.UsageError(f"{error}; {remedy(error, '--port', '--host')}") from error
     except (ControllerError, KafkaStorageError, LockHeld, WrongLogDirectory) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
@@ -165,38 +216,44 @@ def _run(
         loop.close()
 
 
-class _Served:
-    """A single broker, or a cluster of several, and the running brokers."""
+class Plain:
+    """A broker or a cluster without a control API, which imports nothing of the test kit. `Steered` of embed/control/
+    is the one with it."""
 
-    def __init__(self, configs: Sequence[BrokerConfig], directory: str, cluster_id: str) -> None:
-        is_temporary = not configs[0].data_dir
-        self.brokers: list[BrokerServer] = []
-        """The running brokers by node id; empty before `start`."""
+    def __init__(
+        self,
+        configs: Sequence[BrokerConfig],
+        directory: str,
+        create_topics: Callable[[BrokerServer], None],
+        *,
+        is_temporary: bool,
+        cluster_id: str,
+    ) -> None:
+        """A broker for each configuration. `create_topics` creates the missing ones of the wanted topics."""
+        self.brokers: Sequence[BrokerServer] = ()
+        self._create_topics = create_topics
         self._several: LocalCluster | None = None
-        self._start_one: Callable[[Callable[[BrokerServer], None]], Awaitable[BrokerServer]] | None = None
+        self._start_one: Callable[[], Awaitable[BrokerServer]] | None = None
         if len(configs) == 1:
             from kmini.broker.broker import BrokerServer
 
-            self._start_one = lambda prepare: BrokerServer.start(
-                configs[0], directory, is_temporary=is_temporary, cluster_id=cluster_id, before_open=prepare
+            self._start_one = lambda: BrokerServer.start(
+                configs[0], directory, is_temporary=is_temporary, cluster_id=cluster_id, before_open=create_topics
             )
         else:
             from kmini.broker.local_cluster import LocalCluster
 
             self._several = LocalCluster(configs, directory, is_temporary=is_temporary, cluster_id=cluster_id)
 
-    async def start(self, prepare: Callable[[BrokerServer], None]) -> None:
-        """Start all brokers, or none, and call `prepare` with one of them before clients can connect. Raises the errors
-        of a broker's start."""
+    async def start(self) -> None:
         if self._start_one is not None:
-            self.brokers = [await self._start_one(prepare)]
+            self.brokers = [await self._start_one()]
         elif self._several is not None:
             several = self._several
-            await several.start(before_open=lambda: prepare(next(iter(several.brokers.values()))))
-            self.brokers = list(several.brokers.values())
+            await several.start(before_open=lambda: self._create_topics(next(iter(several.brokers.values()))))
+            self.brokers = [*several.brokers.values()]
 
     async def stop(self) -> None:
-        """Stop all brokers."""
         if self._several is not None:
             await self._several.stop()
         else:
@@ -206,13 +263,13 @@ class _Served:
 
 async def _serve(
     loop: asyncio.AbstractEventLoop,
-    served: _Served,
-    topics: list[NewTopic],
-    port_file: str | None,
+    served: Plain | Steered,
+    files: _PortFiles,
     environment: Environment,
+    http: HttpPort | None,
 ) -> None:
     stopping = _told_to_stop(loop)
-    await served.start(lambda broker: _create_missing(broker, topics))
+    await served.start()
     gc.freeze()  # these objects stay: no collection needs to examine them
     gc.enable()
     try:
@@ -223,13 +280,19 @@ async def _serve(
             environment.say_ready(broker.node_id)
         if not environment.is_read:
             show_first_steps(served.brokers[0])
-        if port_file is not None:
-            _write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
+        if files.kafka is not None:
+            _write_whole(files.kafka, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
+        if http is not None:
+            click.echo(await http.serve())
+            if files.http is not None:
+                _write_whole(files.http, f"{http.port}\n")
         await stopping
     finally:
-        if port_file is not None:
+        for file in filter(None, files):
             with suppress(FileNotFoundError):
-                os.remove(port_file)
+                os.remove(file)
+        if http is not None:
+            await http.stop()
         await served.stop()
 
 
@@ -340,33 +403,20 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
     return config.replace(listeners=(first, *others))
 
 
-def _configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """The configurations of `count` brokers: the first unchanged; in each other one, node id and ports are one
-    higher."""
-    taken: dict[tuple[str, int], int] = {}
-    configs = []
-    for more in range(count):
-        node_id = config.node_id + more
-        listeners = tuple(one._replace(port=_port_after(one.port, more)) for one in config.listeners)
-        for listener in listeners:
-            if listener.port and (listener.host, listener.port) in taken:
-                raise click.UsageError(
-                    f"--brokers {count}: broker {node_id} would listen at {listener.address}, as broker "
-                    f"{taken[listener.host, listener.port]} does; set ports in `listeners` that lie further apart"
-                )
-            taken[listener.host, listener.port] = node_id
-        advertised = {
-            name: (host, _port_after(port, more)) for name, (host, port) in config.advertised_listeners.items()
-        }
-        configs.append(config.replace(node_id=node_id, listeners=listeners, advertised_listeners=advertised))
-    return configs
+def _http(
+    environment: Environment, port: int | None, host: str | None, files: _PortFiles
+) -> AbstractContextManager[HttpPort | None]:
+    """The port of the control API, which listens from now on; None if none is wanted."""
+    if port is None:
+        port = environment.http_port
+    if port is None:
+        for option, given in (("--http-host", host), ("--http-port-file", files.http)):
+            if given is not None:
+                raise click.UsageError(f"{option}: there is no control API without --http PORT")
+        return nullcontext()
+    from kmini.cli.http_port import open_http_port
 
-
-def _port_after(port: int, more: int) -> int:
-    """The port of the broker `more` places later; any free port if the first one has any."""
-    if port and port + more > MAX_PORT:
-        raise click.UsageError(f"--brokers: there is no port {port + more}; choose a smaller one with --port")
-    return port + more if port else 0
+    return open_http_port(host or (environment.http_host if environment.is_read else LOOPBACK), port)
 
 
 @contextmanager
@@ -388,15 +438,6 @@ def _data_directory(config: BrokerConfig) -> Iterator[str]:
 
 
 # --- output
-
-
-def _remedy(error: Exception) -> str:
-    number = getattr(error.__cause__, "errno", None)
-    if number == errno.EADDRINUSE:
-        return "stop the program that listens there, or choose another port with --port (0 takes any free one)"
-    if number == errno.EACCES:
-        return "ports below 1024 are the administrator's, choose another one with --port"
-    return "choose an address of this machine with --host"
 
 
 def _write_whole(path: str, text: str) -> None:

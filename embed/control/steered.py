@@ -14,7 +14,8 @@ from kmini.shared_operations import SharedOperations
 
 
 class Steered:
-    """What `kmini serve` runs where it has a control server: with a journal, fault rules and a clock that moves."""
+    """What `kmini serve` runs where it has a control API: with a journal, fault rules and a clock that moves. Without
+    one it runs `Plain` of embed/cli/serve.py."""
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class Steered:
         """A broker for each configuration. `create_topics` creates the missing ones of the topics that were asked for,
         before clients can connect."""
         self.rules = ActiveRules()
-        self.missing: list[str] = []
+        self.missing: Sequence[str] = ()
         self._data_dir = data_dir
         self._is_temporary = is_temporary
         self._running: SharedOperations | None = None
@@ -42,6 +43,12 @@ class Steered:
             if len(configs) == 1
             else ClusterLife(configs, create, self.rules.attach, journal=journal, cluster_id=cluster_id)
         )
+
+    @property
+    def brokers(self) -> list[BrokerServer]:
+        """The running brokers, by node id."""
+        running = () if self._running is None else self._running.running
+        return sorted(running, key=lambda broker: broker.node_id)
 
     @property
     def operations(self) -> SharedOperations:

@@ -51,6 +51,7 @@ NOT_YET = {
     "metrics": ("prometheus_client", "kmini.broker.metrics_text"),
     "tables and people": ("rich", "shutil", "tempfile", "random", "encodings.idna"),
     "embedding": ("kmini.embedded", "kmini.host", "kmini.graduation"),
+    "control": ("kmini.control", "kmini.lives", "kmini.shared_operations", "kmini.cli.http_port", "aiohttp"),
 }
 """Packages and modules by what needs them, which is not the first answer."""
 

@@ -183,3 +183,20 @@ def test_a_topic_in_no_such_grammar_is_named(text: str) -> None:
 
 def test_the_names_that_are_no_settings_are_none() -> None:
     assert not {key_of(variable) for variable in NOT_SETTINGS} & BROKER_KEYS.keys()
+
+
+def test_the_control_api_is_where_its_variables_say_and_nowhere_without_them() -> None:
+    assert (read_environment({}).http_port, read_environment({}).http_host) == (None, "")
+    assert read_environment({"KMINI_HTTP": ""}).http_port is None
+    said = read_environment({"KMINI_HTTP": " 8090 ", "KMINI_HTTP_HOST": "127.0.0.1", "KMINI_HTTP_TOKEN": "secret"})
+    assert (said.http_port, said.http_host, said.properties) == (8090, "127.0.0.1", {})
+    assert "secret" not in repr(said)
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "8090:8090"])
+def test_a_port_of_the_control_api_that_is_none_is_named(port: str) -> None:
+    assert refusal_of({"KMINI_HTTP": port}) == f"KMINI_HTTP={port}: a port was expected, or nothing for no control API"
+
+
+def test_a_misspelt_variable_of_the_program_is_an_error_with_the_right_one() -> None:
+    assert "did you mean KMINI_HTTP_TOKEN?" in refusal_of({"KMINI_HTTP_TOKNE": "secret"})

@@ -83,3 +83,37 @@ def test_any_free_port_in_the_environment_is_one_that_health_cannot_know(run) ->
     result = run("health", "--env", PATH="", KAFKA_LISTENERS="PLAINTEXT://:0")
     assert result.exit_code == 2
     assert "PLAINTEXT://:0 stands for any free port, which kmini health cannot know" in result.stderr
+
+
+MISSING = b'HTTP/1.0 503 Service Unavailable\r\n\r\n{"is_ready": false, "missing": ["topic orders", "a seed"]}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (MISSING, "topic orders, a seed"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", ""),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n{}", "this is no control API"),
+        (b"SSH-2.0-none\r\n", "this is no control API"),
+    ],
+    ids=["missing", "ready", "not found", "another program"],
+)
+def test_a_container_is_healthy_when_its_control_api_says_that_all_is_ready(
+    run, broker, serve: Serve, answer: bytes, said: str
+) -> None:
+    http = serve(answer)
+    result = run(
+        "health",
+        "--env",
+        KAFKA_LISTENERS=f"PLAINTEXT://{broker.bootstrap_servers}",
+        KMINI_HTTP=http.rpartition(":")[2],
+        KMINI_HTTP_HOST="127.0.0.1",
+    )
+    assert result.exit_code == (1 if said else 0)
+    assert result.stderr == (f"kmini: http://{http}/health: {said}\n" if said else "")
+
+
+def test_a_control_api_that_does_not_listen_is_unhealthy(run, broker) -> None:
+    listeners = f"PLAINTEXT://{broker.bootstrap_servers}"
+    result = run("health", "--env", KAFKA_LISTENERS=listeners, KMINI_HTTP="1", KMINI_HTTP_HOST="127.0.0.1")
+    assert (result.exit_code, result.stderr) == (1, "kmini: http://127.0.0.1:1/health: Connection refused\n")

@@ -86,6 +86,12 @@ def test_the_stack_is_a_broker_a_producer_a_consumer_and_something_to_look_at_th
         assert (DOCKER / "sample" / services[name]["command"][1]).exists()
 
 
+def test_the_control_api_has_a_port_and_what_it_needs(stages, broker_stage: dict[str, Instruction]) -> None:
+    assert "KMINI_HTTP=8090" in broker_stage["ENV"].words
+    assert broker_stage["EXPOSE"].words == ["9092", "8090"]
+    assert any("pip install --no-cache-dir '.[http]'" in one.rest for one in stages["build"])
+
+
 def test_the_stack_needs_no_listener_settings(compose: dict) -> None:
     assert not [name for name in compose["services"]["broker"]["environment"] if "LISTENER" in name]
 
@@ -135,13 +141,14 @@ def image(broker_stage: dict[str, Instruction], tmp_path: Path) -> dict[str, str
     bin_directory.mkdir()
     (bin_directory / "kmini").write_text(f'#!/bin/sh\nexec {sys.executable} -m kmini "$@"\n')
     (bin_directory / "kmini").chmod(0o755)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]  # the health check has to know it beforehand
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        port, http_port = first.getsockname()[1], second.getsockname()[1]  # the health check knows them beforehand
     return {
         **said,
         "PATH": f"{bin_directory}:/usr/bin:/bin",
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
         "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "KMINI_HTTP": str(http_port),
     }
 
 
@@ -169,6 +176,8 @@ def test_the_image_serves_is_healthy_and_stops_as_told(image, broker_stage, star
     assert subprocess.run(check, env=environ, capture_output=True, timeout=60, check=False).returncode == 1
     process = start(broker_stage["CMD"].command, environ)
     address = process.stdout.readline().strip()
+    assert process.stdout.readline().startswith("ready: ")
+    assert re.fullmatch(rf"http://127.0.0.1:{image['KMINI_HTTP']}/#token=\S{{32}}\n", process.stdout.readline())
     finished = subprocess.run(check, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert (finished.returncode, finished.stdout) == (0, f"{address} answers\n"), finished.stderr
     listed = subprocess.run(

@@ -1,0 +1,108 @@
+"""`kmini serve --http`: the port of the control API, its token, and when it begins to be served.
+
+The port listens before the broker starts: a taken one is told at once, and a client that comes early waits for its
+answer. aiohttp is imported once clients of Kafka can connect, in a thread, so that their first answer does not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from kmini.broker.network.listeners import Endpoint
+from kmini.broker.network.socket_server import PortTaken, listening_socket
+from kmini.cli.extras import need_extra
+from kmini.cli.taken_port import remedy
+
+if TYPE_CHECKING:
+    from kmini.broker.broker import BrokerServer
+    from kmini.broker.settings.broker_config import BrokerConfig
+    from kmini.control.control_server import ControlServer
+    from kmini.control.steered import Steered
+
+TOKEN_VARIABLE = "KMINI_HTTP_TOKEN"
+"""The token that requests must bring. It is no option, because other users of a machine see the options of programs."""
+
+BACKLOG = 128
+"""Connections that wait to be accepted."""
+
+
+class HttpPort:
+    """The port of the control API, which listens from the beginning, and its server."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Listen. An empty host is every address, port 0 any free port. Raises PortTaken, and UsageError where the
+        extra "http" is not installed."""
+        need_extra("http", "aiohttp")
+        self._host = host
+        self._listening = listening_socket("HTTP", host, port, BACKLOG)
+        self.port: int = self._listening.getsockname()[1]
+        """The port that was bound."""
+        self._steered: Steered | None = None
+        self._server: ControlServer | None = None
+
+    def steer(
+        self,
+        configs: Sequence[BrokerConfig],
+        directory: str,
+        create_topics: Callable[[BrokerServer], None],
+        *,
+        is_temporary: bool,
+        cluster_id: str,
+    ) -> Steered:
+        """Return the broker, or the cluster of several, that the control API steers."""
+        from kmini.control.steered import Steered
+
+        self._steered = Steered(configs, directory, create_topics, is_temporary=is_temporary, cluster_id=cluster_id)
+        return self._steered
+
+    async def serve(self) -> str:
+        """Serve the requests that wait and those to come. Return the link to the server.
+
+        Requests must bring the token of KMINI_HTTP_TOKEN. Without one, loopback needs none, and any other address gets
+        a new one: the link has it in its fragment, which browsers send nowhere.
+        """
+        await asyncio.get_running_loop().run_in_executor(None, _import_server)
+        from kmini.control.access import is_loopback, new_token
+        from kmini.control.control_server import ControlServer
+
+        link = f"http://{Endpoint('HTTP', self._host, self.port).address}/"
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        if not token and not is_loopback(self._host):
+            token = new_token()
+            link += f"#token={token}"
+        assert self._steered is not None
+        self._server = ControlServer(self._steered, token or None)
+        await self._server.start(self._listening)
+        return link
+
+    async def stop(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            await self._server.stop()
+
+    def close(self) -> None:
+        """Close the port."""
+        self._listening.close()
+
+
+@contextmanager
+def open_http_port(host: str, port: int) -> Iterator[HttpPort]:
+    """The port, which listens from now on. Raises click.UsageError if it cannot be had."""
+    try:
+        http = HttpPort(host, port)
+    except PortTaken as error:
+        raise click.UsageError(f"{error}; {remedy(error, '--http', '--http-host')}") from error
+    try:
+        yield http
+    finally:
+        http.close()
+
+
+def _import_server() -> None:
+    import kmini.control.control_server  # noqa: F401 (it is wanted in memory)
