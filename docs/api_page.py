@@ -7,7 +7,7 @@ import builtins
 import inspect
 import re
 from collections.abc import Callable
-from inspect import cleandoc
+from inspect import cleandoc, isfunction
 from textwrap import dedent
 
 from markdown_page import NOTE, cell, one_line, table
@@ -52,13 +52,16 @@ _FIXTURES = """
 |---|---|
 """
 
+_FUNCTIONS = [name for name in public.__all__ if isfunction(getattr(public, name))]
+
 _HANDLES = ("Broker", "Cluster", *(name for name in public.__all__ if f"Async{name}" in public.__all__))
 """The classes whose methods call a broker; each has a twin whose methods are awaited."""
 
 _STEPS = [
     name
     for name in public.__all__
-    if not (name in _HANDLES or name.startswith("Async") or hasattr(getattr(public, name), "_fields"))
+    if not (name in _HANDLES or name in _FUNCTIONS or name.startswith("Async"))
+    and not hasattr(getattr(public, name), "_fields")
     and not issubclass(getattr(public, name), Exception)
 ]
 """The classes of objects that methods return to be used further: a rule in the making, an expectation."""
@@ -80,6 +83,7 @@ _RESULTS = [name for name in public.__all__ if hasattr(getattr(public, name), "_
 def api() -> str:
     """Every public name, with what the docstrings say, and the errors that they name."""
     handles = [_handle(getattr(public, name)) for name in dict.fromkeys(_HANDLES)]
+    functions = [_function(getattr(public, name)) for name in _FUNCTIONS]
     steps = [_handle(getattr(public, name)) for name in _STEPS]
     results = [_fields(getattr(public, name)) for name in _RESULTS]
     in_fields = [_fields(cls).replace("\n## ", "\n### ", 1) for cls in _FIELD_TYPES]
@@ -93,7 +97,7 @@ def api() -> str:
         for name, function in vars(pytest_plugin).items()
         if name.startswith(("kafka_", "async_kafka_"))
     ]
-    classes = [*handles, *steps, *results, _IN_FIELDS, *in_fields]
+    classes = [*handles, *functions, *steps, *results, _IN_FIELDS, *in_fields]
     return (
         f"{NOTE}{_API}{''.join(classes)}\n## Errors\n\n"
         f"{table(('error', 'is a', 'meaning'), errors_raised)}{_FIXTURES}{''.join(fixtures)}"
@@ -113,6 +117,12 @@ def _handle(cls: type) -> str:
     title = f"{name}, Async{name}" if name in _HANDLES else name
     methods = table(("", "what it does", "raises"), rows) if rows else ""
     return f"\n## {title}\n\n{made}{one_line(_without_examples(cls.__doc__))}\n" + (methods and f"\n{methods}")
+
+
+def _function(function: Callable[..., object]) -> str:
+    """A public function."""
+    text = _without_examples(function.__doc__)
+    return f"\n## {function.__name__}\n\n`{function.__name__}{_call(function)}`\n\n{one_line(text)}\n"
 
 
 def _fields(cls: type) -> str:

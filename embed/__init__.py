@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kmini.clock_handle import AsyncClock, Clock
     from kmini.cluster import AsyncCluster, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
+    from kmini.control.connected import connect
     from kmini.embedded import AsyncBroker, Broker
     from kmini.expectation import Expectation
     from kmini.fault_draft import FaultDraft
@@ -85,6 +86,7 @@ _HOMES = {
     "Topic": "topic_handle",
     "TopicPartitionState": "topic_handle",
     "Transactions": "transaction_handle",
+    "connect": "control.connected",
 }
 """The module of each public name."""
 
@@ -132,6 +134,7 @@ __all__ = [
     "Topic",
     "TopicPartitionState",
     "Transactions",
+    "connect",
 ]
 
 

@@ -321,7 +321,8 @@ class _Faults(FaultStories[Armed], Handle[FaultOperations]):
     _called = "faults."
 
     def __init__(self, host: Handle[SharedOperations]) -> None:
-        rules = _rules_of(host)
+        owner: Any = getattr(host, "_host", host)
+        rules: ActiveRules = owner._fault_rules()
         self._unfinished = rules.unfinished
         super().__init__(host._thread, lambda: host._operations.part(FaultOperations, rules))
 
@@ -429,12 +430,3 @@ class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
     async def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         check_can_await()
         return await self._thread.awaited(coroutine, deadline_s=DEADLINE_S)
-
-
-def _rules_of(host: Any) -> ActiveRules:
-    """The rules of a broker or a cluster. They stay in force when it, or one of its brokers, starts again."""
-    owner = getattr(host, "_host", host)
-    if owner._faults is None:
-        owner._faults = ActiveRules(seed=owner._fault_seed)
-    rules: ActiveRules = owner._faults
-    return rules

@@ -53,6 +53,14 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
     def aio(self) -> Awaited:
         """The same methods, awaitable on any asyncio event loop."""
 
+    def _fault_rules(self) -> ActiveRules:
+        """The fault rules, made when a test first asks for them."""
+        if self._faults is None:
+            from kmini.broker.faults.active_rules import ActiveRules  # start-up time counts
+
+            self._faults = ActiveRules(seed=self._fault_seed)
+        return self._faults
+
     def _place_faults(self, broker: BrokerServer) -> None:
         """Have the fault rules act on a broker that starts, before clients can connect."""
         if self._faults is not None:

@@ -17,6 +17,8 @@ STANDS_FOR = {
     "embed/cli/broker_call.py": "tests/cli/test_program.py",
     "embed/cli/graduate.py": "tests/graduation/test_command.py",
     "embed/cli/pipeline.py": "tests/pipeline/stages/test_pipeline_file.py",
+    "embed/control/connected_tables.py": "tests/embed/control/test_connected.py",
+    "embed/control/control_client.py": "tests/embed/control/test_connected.py",
     "embed/host.py": "tests/embed/test_event_loops.py",
     "embed/operations.py": "tests/embed/test_embedded.py",
     "embed/remote/remote_group.py": "tests/embed/remote/test_remote_broker.py",

@@ -46,8 +46,9 @@ class Signature(NamedTuple):
                 argument = self.arguments.get(name)
                 if argument is None:
                     raise WrongValue(f"there is no argument {name}{nearest(name, self.arguments)}", f"/{name}")
-                if value is not None or argument.default is not None:
-                    found[name] = _read(argument, value, is_text=is_text)
+                if value is None and not argument.is_required and argument.default is None:
+                    continue
+                found[name] = _read(argument, value, is_text=is_text)
         missing = [name for name, argument in self.arguments.items() if argument.is_required and name not in found]
         if missing:
             raise WrongValue(f"{', '.join(missing)} must be given", f"/{missing[0]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from kmini.argument_checks import config as checked_config
 from kmini.broker.broker import BrokerServer
@@ -28,8 +28,12 @@ class Served(Protocol):
 
     rules: ActiveRules
     """The fault rules. They stay in force when a broker starts again."""
+    kind: Literal["broker", "cluster"]
     missing: Sequence[str]
     """What is not done yet of what was asked for at the start: topics, seeds."""
+
+    @property
+    def is_running(self) -> bool: ...
 
     @property
     def operations(self) -> SharedOperations:
@@ -49,13 +53,12 @@ class Description(NamedTuple):
     """"broker" or "cluster"."""
     version: str
     """The release of kmini."""
-    bootstrap_servers: str
-    """host:port of every running broker, separated by commas, as clients are told; empty while none runs."""
     cluster_id: str
-    brokers: tuple[int, ...]
-    """The numbers of the running brokers."""
+    """Empty while nothing runs."""
+    addresses: dict[int, str]
+    """host:port of each running broker, as clients of its first listener are told, by its number."""
     node_ids: tuple[int, ...]
-    """The numbers of all brokers."""
+    """The numbers of all brokers, running or not."""
     ahead_ms: int
     """How far the clock was moved."""
 
@@ -175,15 +178,16 @@ class ControlOperations:
         """What is steered: a broker or a cluster, its addresses and its brokers."""
         from importlib.metadata import version
 
+        if not self._served.is_running:
+            return Description(self._served.kind, version("kmini"), "", {}, (), 0)
         operations = self._served.operations
         controller = operations._controller
-        brokers = sorted(operations.running, key=lambda broker: broker.node_id)
+        running = sorted(operations.running, key=lambda broker: broker.node_id)
         return Description(
-            "broker" if isinstance(getattr(operations, "core", None), BrokerServer) else "cluster",
+            self._served.kind,
             version("kmini"),
-            ",".join(broker.server.listeners[0].address for broker in brokers),
             controller.cluster_id,
-            tuple(broker.node_id for broker in brokers),
+            {broker.node_id: _address(broker) for broker in running},
             tuple(sorted(controller.node_ids)),
             operations.clock.ahead_ms,
         )
@@ -315,6 +319,12 @@ class TopicControl:
             )
             for broker, led in self._operations.leaders_of(self._topic, partition)
         ]
+
+
+def _address(broker: BrokerServer) -> str:
+    """Where clients are told that a broker is."""
+    told = broker.server.advertised_at(broker.server.listeners[0])
+    return broker.address if told is None else f"{told[0]}:{told[1]}"
 
 
 def _segments(log: PartitionLog) -> list[SegmentState]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.faults.active_rules import ActiveRules
@@ -29,6 +29,7 @@ class Steered:
         """A broker for each configuration. `create_topics` creates the missing ones of the topics that were asked for,
         before clients can connect."""
         self.rules = ActiveRules()
+        self.kind: Literal["broker", "cluster"] = "broker" if len(configs) == 1 else "cluster"
         self.missing: Sequence[str] = ()
         self._data_dir = data_dir
         self._is_temporary = is_temporary
@@ -49,6 +50,10 @@ class Steered:
         """The running brokers, by node id."""
         running = () if self._running is None else self._running.running
         return sorted(running, key=lambda broker: broker.node_id)
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
 
     @property
     def operations(self) -> SharedOperations:

@@ -17,6 +17,7 @@ from kmini.pytest_plugin.leftovers import Leftovers, warn
 from kmini.pytest_plugin.marker import Wanted, wanted
 from kmini.pytest_plugin.options import SETTINGS
 from kmini.pytest_plugin.starting import Kind, Spec, topics_by_name
+from kmini.pytest_plugin.steered import check_meets, connected_broker, is_control_url
 
 if TYPE_CHECKING:
     from kmini.broker.snapshots import Snapshot
@@ -52,6 +53,7 @@ class SharedBrokers:
         self._seeds: list[tuple[Spec, Seed, Host, Snapshot]] = []
         """Snapshots of the seed for brokers that tests do not share, and the stopped brokers that hold them."""
         self._elsewhere: RemoteBroker | None = None
+        self._steered: Any = None
 
     @contextmanager
     def lent(self, request: pytest.FixtureRequest, spec: Spec, topics: Mapping[str, Any], seed: Seed) -> Iterator[Host]:
@@ -122,13 +124,20 @@ class SharedBrokers:
             self._elsewhere = remote_broker(config, config.stash[SETTINGS])
         return self._elsewhere
 
+    def steered(self, config: pytest.Config) -> Any:
+        """The broker or the cluster whose control API the run's settings name."""
+        if self._steered is None:
+            self._steered = connected_broker(config, config.stash[SETTINGS].bootstrap_servers)
+        return self._steered
+
     def close(self) -> None:
         for host in (*(shared.host for shared in self._running), *(host for _, _, host, _ in self._seeds)):
             host.close()
         self._running.clear()
         self._seeds.clear()
-        if self._elsewhere is not None:
-            self._elsewhere.close()
+        for elsewhere in (self._elsewhere, self._steered):
+            if elsewhere is not None:
+                elsewhere.close()
 
 
 def create_topics(host: Any, topics: Mapping[str, Any]) -> None:
@@ -148,6 +157,9 @@ def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any],
     scope is `function` or the marker has settings that only another broker has."""
     settings = request.config.stash[SETTINGS]
     asks = wanted(request.node)
+    if is_control_url(settings.bootstrap_servers):
+        yield from _lend_steered(request, kind, asks, options, seed)
+        return
     if settings.bootstrap_servers and not (settings.is_shared and needs_own(request, kind, asks)):
         yield from _lend_elsewhere(request, kind, asks, options, seed)
         return
@@ -172,6 +184,8 @@ def session_broker(
 ) -> Any:
     """The broker that the tests of a session share."""
     settings = request.config.stash[SETTINGS]
+    if is_control_url(settings.bootstrap_servers):
+        return brokers.steered(request.config)
     if settings.bootstrap_servers:
         return brokers.elsewhere(request.config)
     return brokers.shared(Spec.of("broker", Wanted(), settings.config, options), seed).host
@@ -242,3 +256,24 @@ def _lend_elsewhere(
         yield broker
     finally:
         broker.reset()
+
+
+def _lend_steered(
+    request: pytest.FixtureRequest, kind: Kind, asks: Wanted, options: Mapping[str, Any], seed: Seed
+) -> Iterator[Any]:
+    """Yield the handles of a broker that its control API steers, with the topics and the seed that the test begins
+    with. Afterwards it is reset."""
+    settings = request.config.stash[SETTINGS]
+    brokers: SharedBrokers = request.getfixturevalue("_kafka_session_brokers")
+    broker = brokers.steered(request.config)
+    request.node.user_properties.append((PROPERTY, f"kmini at {broker.url}"))
+    check_meets(broker, kind, asks, {**settings.config, **(options.get("config") or {})})
+    broker.reset(keep=settings.keep)  # a run that was ended may have left something
+    create_topics(broker, {**topics_by_name(options.get("topics")), **asks.topics})
+    if seed is not None:
+        seed(broker)
+    try:
+        yield from _watched(request.node, broker)
+    finally:
+        if broker.describe().addresses:  # the next test starts what this one has stopped
+            broker.reset(keep=settings.keep)

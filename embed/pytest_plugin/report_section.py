@@ -71,6 +71,13 @@ def _host_of(value: Any) -> Any:
         return value._host
     if isinstance(value, Host):
         return value
+    if "kmini.control.connected" in sys.modules:
+        from kmini.control.connected import AsyncConnectedHost, ConnectedHost
+
+        if isinstance(value, AsyncConnectedHost):
+            return value._host
+        if isinstance(value, ConnectedHost):
+            return value
     if "kmini.remote.remote_broker" not in sys.modules:
         return None
     from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker

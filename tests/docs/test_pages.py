@@ -17,11 +17,15 @@ import pytest
 
 from kmini import Broker
 from support import apache_kafka
+from support.control_server_thread import control_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"])
 ADDRESS = "localhost:9092"
 """Stands on the pages for a broker."""
+
+CONTROL = "http://127.0.0.1:8090"
+"""Stands on the pages for a control server."""
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# ([\w/]+\.(?:py|ini))\n")
@@ -64,6 +68,13 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def control() -> Iterator[str]:
+    """The address of a control server."""
+    with control_server() as server:
+        yield server.url
+
+
 def check(program: Program, command: list[str], directory: Path, **environment: str) -> None:
     finished = subprocess.run(
         command,
@@ -80,7 +91,7 @@ def check(program: Program, command: list[str], directory: Path, **environment: 
 
 
 @pytest.mark.parametrize("page", programs("python"), ids=by_name)
-def test_the_python_programs_of_a_page_run(page: Path, broker: Broker, tmp_path: Path) -> None:
+def test_the_python_programs_of_a_page_run(page: Path, broker: Broker, control: str, tmp_path: Path) -> None:
     """Programs run one after the other, against one broker; then the tests, those of a directory as one suite."""
     suites: dict[Path, list[str]] = {}
     ini_files = [program for program in programs("ini").get(page, []) if NAMED.match(program.text)]
@@ -90,7 +101,7 @@ def test_the_python_programs_of_a_page_run(page: Path, broker: Broker, tmp_path:
         named = NAMED.match(program.text)
         file = tmp_path / (named[1] if named else f"test_{program.number}.py")
         file.parent.mkdir(exist_ok=True)
-        file.write_text(program.text.replace(ADDRESS, broker.bootstrap_servers))
+        file.write_text(program.text.replace(ADDRESS, broker.bootstrap_servers).replace(CONTROL, control))
         if "def test_" in program.text:
             suites.setdefault(file.parent, []).append(file.name)
         elif program.language == "python":

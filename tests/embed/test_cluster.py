@@ -19,7 +19,7 @@ from kmini.broker.network.socket_server import PortTaken
 from kmini.broker.settings.broker_config import ConfigError
 from kmini.client import Client
 from kmini.client.produce import record
-from kmini.cluster import ClusterOperations
+from kmini.cluster_operations import ClusterOperations
 from kmini.protocol.errors import (
     ElectionNotNeeded,
     InvalidReplicationFactor,

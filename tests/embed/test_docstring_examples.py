@@ -11,6 +11,7 @@ import pytest
 
 import kmini
 from kmini import Broker, Cluster
+from support.control_server_thread import control_server
 
 HANDLES = [
     getattr(kmini, name) for name in kmini.__all__ if not name.startswith("Async")
@@ -35,6 +36,18 @@ def examples() -> Iterator[doctest.DocTest]:
 EXAMPLES = [*examples()]
 
 
+@pytest.fixture(scope="module")
+def there() -> Iterator[dict[str, Any]]:
+    """Handles of a broker and of a cluster that control servers steer."""
+    with (
+        control_server(topics={"orders": 3}) as one,
+        control_server(2) as two,
+        kmini.connect(one.url) as broker,
+        kmini.connect(two.url) as cluster,
+    ):
+        yield {"broker": broker, "cluster": cluster}
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_prints_what_it_shows(example: doctest.DocTest) -> None:
     with Broker(topics={"orders": 3}) as broker:
@@ -45,6 +58,16 @@ def test_an_example_prints_what_it_shows(example: doctest.DocTest) -> None:
                 run(example, {**example.globs, "cluster": cluster})
         else:
             run(example, example.globs)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_prints_the_same_over_http(example: doctest.DocTest, there: dict[str, Any]) -> None:
+    names = {name: getattr(kmini, name) for name in kmini.__all__} | there | {"orders": there["broker"].topic("orders")}
+    try:
+        run(example, names)
+    finally:
+        there["broker"].reset()
+        there["cluster"].reset()
 
 
 def run(example: doctest.DocTest, names: dict[str, Any]) -> None:

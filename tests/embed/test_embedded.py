@@ -1,4 +1,4 @@
-"""The broker inside a program: blocking and awaitable methods, its life, and what it leaves behind."""
+"""The broker inside a program: blocking and awaitable methods, its life (embed/lives.py), what it leaves behind."""
 
 from __future__ import annotations
 

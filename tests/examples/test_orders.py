@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from support.control_server_thread import control_server
+
 pytest.importorskip("aiokafka")
 pytest.importorskip("confluent_kafka")
 
@@ -45,6 +47,23 @@ def test_the_suite_passes_in_random_order_and_in_two_processes(copy: Path) -> No
     finished = run_suite(copy, "-n", "2")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert f"{count} passed" in finished.stdout, finished.stdout
+
+
+ONE_EACH = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+"""What the tests of the suite about failover ask of their cluster."""
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_the_suite_passes_on_a_broker_in_another_process_and_on_a_cluster(copy: Path, brokers: int) -> None:
+    of_cluster = len(A_TEST.findall((copy / "test_failover.py").read_text()))
+    count = sum(len(A_TEST.findall(path.read_text())) for path in copy.glob("test_*.py"))
+    passed = of_cluster if brokers > 1 else count - of_cluster
+    with control_server(brokers, config=ONE_EACH if brokers > 1 else None) as server:
+        finished = run_suite(copy, "-rs", "--kafka-bootstrap", server.url)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert f"{passed} passed, {count - passed} skipped" in finished.stdout, finished.stdout
+    kind = f"{server.url} is a {'broker of 1' if brokers == 1 else 'cluster of 3'}"
+    assert f"of the test's own ({kind})" in finished.stdout
 
 
 class Break(NamedTuple):
