@@ -91,10 +91,15 @@ def names(data_dir: str) -> list[str]:
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
-def delete(data_dir: str, name: str) -> None:
-    """Delete a snapshot. Raises SnapshotError if there is none of this name, and OSError."""
+def check_exists(data_dir: str, name: str) -> None:
+    """Raise SnapshotError if the data directory has no snapshot of this name."""
     if name not in names(data_dir):
         raise _no_such_snapshot(data_dir, name)
+
+
+def delete(data_dir: str, name: str) -> None:
+    """Delete a snapshot. Raises SnapshotError if there is none of this name, and OSError."""
+    check_exists(data_dir, name)
     shutil.rmtree(os.path.join(data_dir, _FOLDER, name))
 
 

@@ -105,8 +105,10 @@ class RequestOperations:
                     raise NotInTime(self._missing(selection, found, number, f" after {timeout_ms} ms"))
                 arrival.clear()
                 timer = clock.call_later(left_ms, arrival.set, liveness=True)
-                await arrival.wait()
-                timer.cancel()
+                try:
+                    await arrival.wait()
+                finally:
+                    timer.cancel()
         finally:
             journal.watchers.discard(arrival.set)
         return found

@@ -126,10 +126,14 @@ class ActiveRule:
         while not holds():
             watcher = asyncio.get_running_loop().create_future()
             self._watchers.append(watcher)
-            if holds():  # a thread has counted an operation on a file meanwhile
-                return
-            left_s = deadline_s - asyncio.get_running_loop().time()
-            done, _ = await asyncio.wait([watcher], timeout=max(left_s, 0))
+            try:
+                if holds():  # a thread has counted an operation on a file meanwhile
+                    return
+                left_s = deadline_s - asyncio.get_running_loop().time()
+                done, _ = await asyncio.wait([watcher], timeout=max(left_s, 0))
+            finally:
+                if watcher in self._watchers:
+                    self._watchers.remove(watcher)
             if not done and not holds():
                 raise RequestTimedOut(f"fault rule {self.rule.name!r} {what} after {timeout_ms} ms; {self.summary()}")
 

@@ -31,7 +31,7 @@ def new_token() -> str:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches what listens at a host."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
@@ -77,7 +77,9 @@ class Access:
     def _is_authorized(self, headers: Mapping[str, str]) -> bool:
         scheme, _, given = headers.get("Authorization", "").partition(" ")
         assert self._token is not None
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode())
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode(errors="surrogateescape"), self._token.encode()
+        )
 
 
 def _name_of(host: str) -> str:

@@ -6,7 +6,6 @@ Arguments have the names and the meaning that they have in Python. Those that ta
 from __future__ import annotations
 
 import inspect
-import json
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kmini.argument_checks import ARGUMENTS
 from kmini.control.json_kinds import NAMES, Kind, Schema, WrongValue, kind_of
+from kmini.control.json_text import read_json
 from kmini.phrases import nearest
 
 ONLY_PYTHON = ("where", "self")
@@ -72,8 +72,8 @@ def _from_text(kind: Kind, text: str) -> Any:
         return kind.read(text)
     except WrongValue:
         try:
-            value = json.loads(text)
-        except ValueError:
+            value = read_json(text)
+        except WrongValue:
             return kind.read(text)
         return kind.read(value)
 

@@ -81,7 +81,7 @@ class ConnectedOperations(ConnectedTable):
 
     async def snapshot(self, name: str | None = None) -> Snapshot:
         """See `SharedOperations.snapshot`. The snapshot stays there: its path is its name."""
-        taken = await self._there.snapshot(name)
+        taken = await self.server.snapshot(name)
         return Snapshot(taken.name, taken.name)
 
     async def restore(self, snapshot: Snapshot | str | os.PathLike[str], *, keep: Any = ()) -> ResetReport:

@@ -12,6 +12,8 @@ from kmini.broker.controller.config_changes import Alteration, Change, alter
 from kmini.broker.resetting import ResetReport
 from kmini.broker.settings.setting_descriptions import Setting, broker_settings, topic_settings
 from kmini.contents import PartitionOffsets
+from kmini.control.json_kinds import WrongValue
+from kmini.control.problems import without_data_dir
 from kmini.protocol.messages.describe_configs import BROKER, DEFAULT_CONFIG, TOPIC
 from kmini.protocol.messages.incremental_alter_configs import DELETE, SET
 from kmini.protocol.topics import TopicPartition
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 class Served(Protocol):
     """What a control server steers: the broker of a process, or its cluster."""
 
+    data_dir: str
+    """The absolute path of the data directory. Answers do not have it."""
     rules: ActiveRules
     """The fault rules. They stay in force when a broker starts again."""
     kind: Literal["broker", "cluster"]
@@ -85,7 +89,7 @@ class SettingState(NamedTuple):
 
     name: str
     value: str | None
-    """None if it has none, and in place of a secret."""
+    """None if it has none, and in place of a secret or of a path."""
     is_default: bool
     is_read_only: bool
     is_sensitive: bool
@@ -94,11 +98,22 @@ class SettingState(NamedTuple):
     def of(cls, setting: Setting) -> SettingState:
         return cls(
             setting.name,
-            None if setting.is_sensitive else setting.value,
+            None if setting.is_sensitive or _is_path(setting.name) else setting.value,
             setting.source == DEFAULT_CONFIG,
             setting.is_read_only,
             setting.is_sensitive,
         )
+
+
+def _is_path(name: str) -> bool:
+    """Whether the value of a setting is a path of the broker's file system."""
+    return name in ("log.dir", "log.dirs", "metadata.log.dir") or name.endswith(".location")
+
+
+class SnapshotTaken(NamedTuple):
+    """A snapshot, which the data directory has."""
+
+    name: str
 
 
 class CleanerState(NamedTuple):
@@ -225,18 +240,27 @@ class ControlOperations:
 
         return names(self._served.operations._data_dir)
 
+    async def snapshot(self, name: str | None = None) -> SnapshotTaken:
+        """Save everything: records, topics, groups, producers, transactions, access rules, users, settings, and how far
+        the clock is ahead. `restore` brings it back. It replaces a snapshot of the same name; without a name it gets a
+        number. Raises SnapshotError, ValueError for a name that is none for a directory, and KafkaStorageError."""
+        if name is not None:
+            _check_snapshot_name("name", name)
+        return SnapshotTaken((await self._served.operations.snapshot(name)).name)
+
     async def delete_snapshot(self, snapshot: str) -> None:
         """Delete the snapshot of this name. Raises SnapshotError if there is none."""
         from kmini.broker import snapshots
 
-        snapshots.check_name("snapshot", snapshot)
+        _check_snapshot_name("snapshot", snapshot)
         snapshots.delete(self._served.operations._data_dir, snapshot)
 
     async def restore(self, snapshot: str, *, keep: Sequence[str] = ()) -> ResetReport:
         """Make everything as it was when the snapshot of this name was taken. Raises SnapshotError if there is none."""
-        from kmini.broker.snapshots import check_name
+        from kmini.broker import snapshots
 
-        check_name("snapshot", snapshot)
+        _check_snapshot_name("snapshot", snapshot)
+        snapshots.check_exists(self._served.operations._data_dir, snapshot)
         return await self._served.operations.restore(snapshot, keep=keep)
 
     async def seed(self, records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -327,6 +351,16 @@ def _address(broker: BrokerServer) -> str:
     return broker.address if told is None else f"{told[0]}:{told[1]}"
 
 
+def _check_snapshot_name(argument: str, name: str) -> None:
+    """Raise WrongValue for what is no name of a directory, such as a path."""
+    from kmini.broker.snapshots import check_name
+
+    try:
+        check_name(argument, name)
+    except ValueError as error:
+        raise WrongValue(str(error), f"/{argument}") from None
+
+
 def _segments(log: PartitionLog) -> list[SegmentState]:
     active = log.segments.active
     return [
@@ -354,7 +388,7 @@ def _cleaner_state(broker: BrokerServer, log: PartitionLog) -> CleanerState | No
         found.must_clean_bytes,
         found.delay_ms,
         found.ratio,
-        schedule.uncleanable().get(log.topic_partition, ""),
+        without_data_dir(schedule.uncleanable().get(log.topic_partition, ""), broker.data_dir),
     )
 
 

@@ -7,10 +7,9 @@ request that takes as long: its `timeout_ms` ends it.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
 
@@ -22,11 +21,13 @@ from kmini.control.calls import signature_of
 from kmini.control.control_operations import ControlOperations, Served, TopicControl
 from kmini.control.fault_control import FaultControl, RuleControl
 from kmini.control.json_kinds import WrongValue, to_json
+from kmini.control.json_text import read_json, write_json
 from kmini.control.openapi import openapi_document
-from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of
+from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of, without_data_dir
 from kmini.control.record_decoding import DECODERS
 from kmini.control.report_control import ReportControl
 from kmini.control.routes import PREFIX, ROUTES, Route
+from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
 from kmini.handle import waits_for_its_caller
 from kmini.shared_operations import SharedOperations
@@ -43,6 +44,16 @@ CLOSE_S = 0.3
 DECODE = "decode"
 """The argument of a query that says how keys and values are written."""
 
+ENDS_WAITS = {
+    "reset": "the broker was reset during this call",
+    "restore": "the broker was restored from a snapshot during this call",
+    "stop": "the broker was stopped during this call",
+}
+"""The methods that end the waits of other requests, with the answer that those get."""
+
+SHOWN = 120
+"""Most characters that a problem has of a message of the HTTP parser."""
+
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -53,6 +64,8 @@ class ControlServer:
         """With a `token`, every request must bring it."""
         self._served = served
         self._access = Access(token)
+        self._waiting = WaitingCalls()
+        self._listening: asyncio.AbstractServer | None = None
         app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
             app.router.add_route(route.verb, PREFIX + route.path.rstrip("/"), self._handler_of(route))
@@ -61,15 +74,20 @@ class ControlServer:
         app.router.add_get("/health/ready", self._health)
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/metrics", self._metrics)
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=CLOSE_S)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=CLOSE_S)
 
     async def start(self, listening: socket.socket) -> None:
         """Serve the connections of a socket that listens already."""
         await self._runner.setup()
-        await web.SockSite(self._runner, listening).start()
+        server, loop = self._runner.server, asyncio.get_running_loop()
+        assert server is not None
+        self._listening = await loop.create_server(lambda: _Connection(server, loop), sock=listening)
 
     async def stop(self) -> None:
-        """End all connections, and the socket."""
+        """End the socket, what waits, and all connections. Requests in service have `CLOSE_S` to end."""
+        if self._listening is not None:
+            self._listening.close()
+        self._waiting.end(self._waiting.begun, "the control server has stopped")
         await self._runner.cleanup()
 
     # --- requests
@@ -83,21 +101,23 @@ class ControlServer:
             request.method, request.path, request.headers, has_body=request.body_exists and request.content_length != 0
         )
         if refusal is not None:
-            return _answer_problem(refusal.problem, dict(refusal.headers))
+            return self._answer_problem(refusal.problem, dict(refusal.headers))
         try:
             return await handler(request)
         except web.HTTPRequestEntityTooLarge:
             told = f"a body may have {MAX_BODY_BYTES} bytes"
-            return _answer_problem(
+            return self._answer_problem(
                 make_problem("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large", told)
             )
         except web.HTTPException as error:
-            return _answer_problem(_problem_of_path(request, error), dict(error.headers))
+            return self._answer_problem(_problem_of_path(request, error), dict(error.headers))
+        except web.RequestPayloadError as error:
+            return self._answer_problem(bad_request("the body cannot be read", error))
         except Exception as error:
             problem = problem_of(error)
             if problem["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 log.error("%s %s failed", request.method, request.path, exc_info=error)
-            return _answer_problem(problem)
+            return self._answer_problem(problem)
 
     def _handler_of(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
@@ -118,12 +138,30 @@ class ControlServer:
             raise RuntimeError(f"{route.verb} {route.path} is for {kind}, and this is none")
         signature = signature_of(getattr(type(table), route.method))
         arguments = signature.bind(document, {**texts, **route.named(about, signature.arguments)})
-        result = await _ended(method, arguments)
+        result = await self._result(route, method, arguments)
         if signature.result is None:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         if route.is_text:
-            return web.Response(text=result, content_type="text/plain")
+            return web.Response(text=without_data_dir(result, self._served.data_dir), content_type="text/plain")
         return _answer(to_json(result, DECODERS[decode]))
+
+    async def _result(
+        self, route: Route, method: Callable[..., Coroutine[Any, Any, Any]], arguments: dict[str, Any]
+    ) -> Any:
+        """The result of a call. What acts runs to its end though its client has gone; a wait ends with its client."""
+        if waits_for_its_caller(method):
+            return await self._waiting.result(method(**arguments))
+        waiting = self._waiting.begun if route.method in ENDS_WAITS else ()
+        call = asyncio.ensure_future(method(**arguments))
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            await asyncio.wait([call])
+            if not call.cancelled() and (error := call.exception()) is not None:
+                log.warning("%s %s failed, and its client has gone: %s", route.verb, route.path, error)
+            raise
+        finally:
+            self._waiting.end(waiting, ENDS_WAITS.get(route.method, ""))
 
     def _table(self, route: Route, path: dict[str, str]) -> Any:
         """The table of operations of a route, with what the path says it is about."""
@@ -165,30 +203,70 @@ class ControlServer:
         running = self._served.operations.running
         numbers = [one.node_id for one in running]
         text = metrics_text(self._served.operations.one_broker(min(numbers) if broker is None and numbers else broker))
-        return web.Response(body=text.encode(), headers={hdrs.CONTENT_TYPE: METRICS_TYPE})
+        body = without_data_dir(text, self._served.data_dir).encode()
+        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: METRICS_TYPE})
+
+    def _answer_problem(self, problem: Problem, headers: dict[str, str] | None = None) -> web.Response:
+        """A problem document as an answer. No message of an error shows where the data are."""
+        told = {
+            name: without_data_dir(value, self._served.data_dir) if isinstance(value, str) else value
+            for name, value in problem.items()
+        }
+        return _problem_response(told, headers)
 
 
-async def _ended(method: Callable[..., Awaitable[Any]], arguments: dict[str, Any]) -> Any:
-    """The result of a call. What acts runs to its end though its client has gone; a wait ends with its client."""
-    call = asyncio.ensure_future(method(**arguments))
-    if waits_for_its_caller(method):
-        return await call
-    try:
-        return await asyncio.shield(call)
-    except asyncio.CancelledError:
-        await asyncio.wait([call])
-        raise
+class _Connection(web.RequestHandler):
+    """A connection that answers with a problem document what is no HTTP, too."""
+
+    __slots__ = ()
+
+    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(server, loop=loop, access_log=None)  # type: ignore[arg-type]  # None writes no log
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to a request that the parser refuses, and to one whose service has failed. The connection ends
+        with it. Raises ConnectionError if an answer has begun."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error("a request failed", exc_info=exc)
+            problem = problem_of(Exception())
+        else:
+            log.debug("a request that is no HTTP", exc_info=exc)
+            problem = bad_request("the request cannot be read", message)
+        response = _problem_response(problem)
+        response.force_close()
+        return response
+
+
+def bad_request(what: str, message: object) -> Problem:
+    """The problem of a request that HTTP's rules refuse, with the first line of the parser's message, without
+    the bytes that it shows."""
+    lines = [line.strip(" :") for line in str(message or "").splitlines() if not line.startswith("400")]
+    why = f": {lines[0].partition(': b')[0][:SHOWN]}" if lines and lines[0] else ""
+    return make_problem("http", HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase, f"{what}{why}")
 
 
 async def _given(request: web.Request) -> tuple[dict[str, Any], dict[str, str]]:
     """The arguments of a request as JSON, and those that are texts of its query. Raises WrongValue."""
-    texts = {name: value for name, value in request.query.items() if name != DECODE}
+    texts: dict[str, str] = {}
+    for name, value in request.query.items():
+        if name in texts:
+            raise WrongValue(f"{name} is given twice", f"/{name}")
+        if name != DECODE:
+            texts[name] = value
     body = await request.read()
     if not body:
         return {}, texts
     try:
-        given = json.loads(body)
-    except ValueError as error:
+        given = read_json(body)
+    except WrongValue as error:
         raise WrongValue(f"the body is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise WrongValue("the body must be an object with the arguments by name")
@@ -207,13 +285,11 @@ def _problem_of_path(request: web.Request, error: web.HTTPException) -> Problem:
 
 
 def _answer(document: Any, status: int = HTTPStatus.OK) -> web.Response:
-    return web.Response(text=json.dumps(document, ensure_ascii=False), status=status, content_type="application/json")
+    return web.Response(body=write_json(document), status=status, content_type="application/json")
 
 
-def _answer_problem(problem: Problem, headers: dict[str, str] | None = None) -> web.Response:
+def _problem_response(problem: Problem, headers: dict[str, str] | None = None) -> web.Response:
     kept = {
         name: value for name, value in (headers or {}).items() if name.lower() not in ("content-type", "content-length")
     }
-    return web.Response(
-        text=json.dumps(problem, ensure_ascii=False), status=problem["status"], content_type=CONTENT_TYPE, headers=kept
-    )
+    return web.Response(body=write_json(problem), status=problem["status"], content_type=CONTENT_TYPE, headers=kept)

@@ -134,7 +134,7 @@ class _Data:
             return refuse(value, "the data of a record")
         try:
             return data_from_json(value)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise WrongValue(f"base64: {error}", "/base64") from None
 
     def schema(self) -> Schema:
@@ -172,7 +172,7 @@ class _Either:
                 return kind.read(value)
             except WrongValue as error:
                 refused.append(error)
-        raise max(refused, key=lambda error: len(error.pointer))
+        raise max(reversed(refused), key=lambda error: len(error.pointer))  # the last kind is not null
 
     def schema(self) -> Schema:
         return {"anyOf": [kind.schema() for kind in self._kinds]}

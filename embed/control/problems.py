@@ -54,6 +54,7 @@ _KINDS = (
     _Kind("seed", SeedError, HTTPStatus.UNPROCESSABLE_ENTITY, "A record cannot be loaded"),
     _Kind("wrong-value", ValueError, HTTPStatus.UNPROCESSABLE_ENTITY, "A value is not what was expected"),
     _Kind("wrong-type", TypeError, HTTPStatus.UNPROCESSABLE_ENTITY, "A value is not of the type that was expected"),
+    _Kind("too-deep", RecursionError, HTTPStatus.UNPROCESSABLE_ENTITY, "A value is nested too deeply"),
     _Kind("not-now", RuntimeError, HTTPStatus.CONFLICT, "It cannot be done now"),
 )
 """The first that an exception is an instance of says what it is."""
@@ -81,6 +82,8 @@ def problem_of(error: Exception) -> Problem:
         problem["kafka_error"] = error.kafka_name
         if kind.name == "kafka":
             problem["status"] = _OF_KAFKA.get(type(error), HTTPStatus.CONFLICT).value
+    if isinstance(error, RecursionError):
+        problem["detail"] = "arrays and objects are nested too deeply"
     if isinstance(error, WrongValue):
         problem["errors"] = [{"pointer": error.pointer, "message": error.message}]
     return problem
@@ -90,6 +93,11 @@ def make_problem(name: str, status: HTTPStatus, title: str, detail: str = "") ->
     """A problem document."""
     problem: Problem = {"type": TYPE_PREFIX + name, "title": title, "status": status.value}
     return {**problem, "detail": detail} if detail else problem
+
+
+def without_data_dir(text: str, data_dir: str) -> str:
+    """The text without the path of the data directory, which is nothing that a client of the API can use."""
+    return text.replace(data_dir, "DATA_DIR")
 
 
 def text_of(error: Exception) -> str:

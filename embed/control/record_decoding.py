@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kmini.control.json_kinds import WrongValue
+from kmini.control.json_text import read_json
 from kmini.json_data import data_to_json
 
 
 def _as_json(data: bytes | None) -> Any:
     """What the JSON in the data says; other data as text."""
     try:
-        return None if data is None else json.loads(data)
-    except ValueError:
+        return None if data is None else read_json(data)
+    except WrongValue:
         return data_to_json(data)
 
 

@@ -34,6 +34,7 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         POST   /start                               start
         POST   /stop                                stop
         GET    /snapshots                           snapshots
+        POST   /snapshots                           snapshot
         POST   /snapshots/{snapshot}/restore        restore
         DELETE /snapshots/{snapshot}                delete_snapshot
         POST   /seed                                seed
@@ -59,7 +60,6 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         POST   /compact                             compact
         POST   /advance-clock                       advance_clock
         POST   /reset                               reset
-        POST   /snapshots                           snapshot
         GET    /groups                              groups
         GET    /clients                             clients
         DELETE /clients/{client_id}                 disconnect

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -31,9 +33,11 @@ class Steered:
         self.rules = ActiveRules()
         self.kind: Literal["broker", "cluster"] = "broker" if len(configs) == 1 else "cluster"
         self.missing: Sequence[str] = ()
-        self._data_dir = data_dir
+        self.data_dir = os.path.abspath(data_dir)
         self._is_temporary = is_temporary
         self._running: SharedOperations | None = None
+        self._one_at_a_time = asyncio.Lock()
+        """Held by a start and by a stop."""
 
         def create(operations: SharedOperations) -> None:
             create_topics(operations.any_broker())
@@ -62,11 +66,13 @@ class Steered:
         return self._running
 
     async def start(self) -> None:
-        if self._running is not None:
-            raise RuntimeError("the broker runs already")
-        self._running = await self._life.begin(self._data_dir, is_temporary=self._is_temporary)
+        async with self._one_at_a_time:
+            if self._running is not None:
+                raise RuntimeError("the broker runs already")
+            self._running = await self._life.begin(self.data_dir, is_temporary=self._is_temporary)
 
     async def stop(self) -> None:
-        running, self._running = self._running, None
-        if running is not None:
-            await self._life.finish(running, keeps_data=True)
+        async with self._one_at_a_time:
+            running, self._running = self._running, None
+            if running is not None:
+                await self._life.finish(running, keeps_data=True)
