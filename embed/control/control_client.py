@@ -10,8 +10,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
-import aiohttp
-from yarl import URL
+try:
+    import aiohttp
+    from yarl import URL
+except ImportError as error:
+    raise ImportError("kmini.connect needs the extra http: pip install 'kmini[http]'") from error
 
 from kmini.broker.clock import milliseconds
 from kmini.control.access import JSON
@@ -41,9 +44,11 @@ class ControlClient:
             value = about[name] if name in about else left.pop(name if name in left else "name")
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""), 1)
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-            # A connection for each call: one that waits in vain must not be the one that is used next.
-            self._session = aiohttp.ClientSession(headers=self._headers, timeout=timeout)
+            self._session = aiohttp.ClientSession(
+                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=0),  # any number of calls may wait
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+            )
         try:
             async with self._session.request(
                 route.verb,

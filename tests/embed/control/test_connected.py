@@ -5,6 +5,9 @@ It goes through embed/control/connected_tables.py and embed/control/control_clie
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -306,8 +309,6 @@ async def test_every_handle_can_be_awaited(broker: ConnectedBroker) -> None:
 
 
 def test_blocking_waits_refuse_on_the_thread_of_a_running_loop(broker: ConnectedBroker) -> None:
-    import asyncio
-
     async def wait() -> None:
         with pytest.raises(RuntimeError, match=r"await broker.aio.topic\('orders'\).wait_for"):
             broker.topic("orders").wait_for(1)
@@ -343,6 +344,23 @@ def test_a_cluster_has_the_methods_of_a_cluster() -> None:
 def test_an_address_without_a_control_server_is_told() -> None:
     with pytest.raises(RuntimeError, match=r"the control server at http://127.0.0.1:1 does not answer"):
         kmini.connect("http://127.0.0.1:1")
+
+
+def test_a_missing_extra_is_told() -> None:
+    code = "import sys; sys.modules['aiohttp'] = None; import kmini; kmini.connect('http://127.0.0.1:1')"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "ImportError: kmini.connect needs the extra http: pip install 'kmini[http]'" in finished.stderr
+
+
+def test_more_calls_can_wait_at_once_than_a_pool_has_connections(broker: ConnectedBroker) -> None:
+    async def wait_all() -> list[object]:
+        waits = [broker.aio.topic("orders").wait_for(1, timeout_ms=30_000) for _ in range(150)]
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        await broker.aio.requests.mark()
+        await broker.aio.produce("orders", b"placed")
+        return await asyncio.gather(*tasks)
+
+    assert len(asyncio.run(wait_all())) == 150
 
 
 def test_a_wrong_token_is_told_and_the_right_one_serves() -> None:
