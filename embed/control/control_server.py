@@ -16,6 +16,7 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from kmini.broker.metrics_text import metrics_text
+from kmini.broker.scheduler import Turn
 from kmini.control.access import Access
 from kmini.control.calls import signature_of
 from kmini.control.control_operations import ControlOperations, Served, TopicControl
@@ -50,6 +51,9 @@ ENDS_WAITS = {
     "stop": "the broker was stopped during this call",
 }
 """The methods that end the waits of other requests, with the answer that those get."""
+
+ITEMS_AT_ONCE = 100
+"""Items of a list that are written before another look at the clock."""
 
 SHOWN = 120
 """Most characters that a problem has of a message of the HTTP parser."""
@@ -143,7 +147,7 @@ class ControlServer:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         if route.is_text:
             return web.Response(text=without_data_dir(result, self._served.data_dir), content_type="text/plain")
-        return _answer(to_json(result, DECODERS[decode]))
+        return web.Response(body=await _written(result, DECODERS[decode]), content_type="application/json")
 
     async def _result(
         self, route: Route, method: Callable[..., Coroutine[Any, Any, Any]], arguments: dict[str, Any]
@@ -251,6 +255,19 @@ def bad_request(what: str, message: object) -> Problem:
     lines = [line.strip(" :") for line in str(message or "").splitlines() if not line.startswith("400")]
     why = f": {lines[0].partition(': b')[0][:SHOWN]}" if lines and lines[0] else ""
     return make_problem("http", HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase, f"{what}{why}")
+
+
+async def _written(result: Any, data: Callable[[bytes | None], Any]) -> bytes:
+    """The JSON text of a result. A long list, such as the records of a topic, is written in several turns of the loop,
+    which serves clients of the broker meanwhile."""
+    if not isinstance(result, list) or len(result) <= ITEMS_AT_ONCE:
+        return write_json(to_json(result, data))
+    turn, parts = Turn(), []
+    for begin in range(0, len(result), ITEMS_AT_ONCE):
+        parts.append(write_json(to_json(result[begin : begin + ITEMS_AT_ONCE], data))[1:-1])
+        if turn.is_over:
+            await turn.next()
+    return b"[%s]" % b", ".join(parts)
 
 
 async def _given(request: web.Request) -> tuple[dict[str, Any], dict[str, str]]:

@@ -9,6 +9,7 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kmini.broker.scheduler import Turn
 from kmini.control.control_server import METRICS_TYPE, bad_request
 from support.control_api import ControlApi, problem_of
 
@@ -19,6 +20,25 @@ def test_a_record_that_is_produced_is_read_again(api: ControlApi) -> None:
     (read,) = api.done("GET", "/topics/orders/records?key=42")
     assert read == made
     assert (read["key"], read["value"], read["headers"]) == ("42", "placed", [["source", "web"]])
+
+
+def test_a_long_list_is_whole_and_is_written_in_turns(api: ControlApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = [{"topic": "orders", "partition": 0, "value": f"order {number}"} for number in range(250)]
+    api.done("POST", "/seed", {"records": seeds})
+    turns: list[None] = []
+
+    class ShortTurn(Turn):
+        def __init__(self) -> None:
+            super().__init__(0.0)
+
+        async def next(self) -> None:
+            turns.append(None)
+            await super().next()
+
+    monkeypatch.setattr("kmini.control.control_server.Turn", ShortTurn)
+    found = api.done("GET", "/topics/orders/records")
+    assert [record["value"] for record in found] == [seed["value"] for seed in seeds]
+    assert len(turns) == 3
 
 
 def test_arguments_of_a_query_have_the_types_of_the_method(api: ControlApi) -> None:
