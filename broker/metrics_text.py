@@ -9,17 +9,23 @@ the counter under it, `..._total`. As in Kafka, what is counted per topic is als
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
 
 from ..protocol.api_keys import API_NAMES
+from ..storage.cleaner.stats import CleanerGauges
 from .groups.group_states import GroupState
 from .metrics import Metrics, RequestMetrics
 from .network.socket_server import Server
+from .scheduler import Turn
 from .services import Services
 
-if TYPE_CHECKING:
-    from prometheus_client import Metric
+LINES_OF_A_PIECE = 100
+"""Samples that are rendered in one step."""
+
+TURN_S = 0.001
+"""Seconds that rendering holds the loop before other tasks have a turn."""
 
 
 class MeasuredBroker(Protocol):
@@ -31,35 +37,72 @@ class MeasuredBroker(Protocol):
 
 def metrics_text(broker: MeasuredBroker) -> str:
     """All metrics of a broker in Prometheus' text format. To be called on its loop."""
-    from prometheus_client.exposition import generate_latest  # here, because its import costs more than a start
-
-    return generate_latest(_Snapshot(broker)).decode()
+    return "".join(_pieces(broker))
 
 
-class _Snapshot:
-    """A collector, as prometheus_client renders it."""
-
-    def __init__(self, broker: MeasuredBroker) -> None:
-        self._services, self._server = broker.services, broker.server
-
-    def collect(self) -> "Iterator[Metric]":
-        from .replication.replication_metrics import replication_readings  # not needed before
-
-        yield from _traffic(self._services.metrics)
-        yield from _requests(self._services.metrics)
-        yield from _logs(self._services)
-        yield from _cleaner(self._services)
-        yield from _groups(self._services)
-        yield from _transactions(self._services)
-        yield from _broker_state(self._services, self._server)
-        for reading in replication_readings(self._services.replica_manager):
-            yield _metric(reading.mbean, reading.about, [_Sample(reading.value, reading.labels)])
+async def metrics_text_in_turns(broker: MeasuredBroker) -> str:
+    """The same, while other tasks of the loop go on. What changes meanwhile, later samples have already."""
+    turn, pieces = Turn(TURN_S), []
+    for piece in _pieces(broker):
+        pieces.append(piece)
+        if turn.is_over:
+            await turn.next()
+    return "".join(pieces)
 
 
 class _Sample(NamedTuple):
     value: float
-    labels: dict[str, str]
+    labels: str = ""
+    """As `_labels` makes them."""
     suffix: str = ""
+
+
+class _Family(NamedTuple):
+    """The samples of a metric."""
+
+    name: str
+    about: str
+    kind: str
+    samples: Iterable[_Sample]
+    """Of what exists when the family is made; they may be read later."""
+
+    def pieces(self) -> Iterator[str]:
+        yield f"# HELP {self.name} {self.about}\n# TYPE {self.name} {self.kind}\n"
+        samples = iter(self.samples)
+        while piece := [*islice(samples, LINES_OF_A_PIECE)]:
+            yield "".join([f"{self.name}{suffix}{labels} {float(value)!r}\n" for value, labels, suffix in piece])
+
+
+def _pieces(broker: MeasuredBroker) -> Iterator[str]:
+    """The text in pieces, each of which takes well under a millisecond."""
+    for family in _families(broker.services, broker.server):
+        yield from family.pieces()
+
+
+def _families(services: Services, server: Server) -> Iterator[_Family]:
+    from .replication.replication_metrics import replication_readings  # not needed before
+
+    yield from _traffic(services.metrics)
+    yield from _requests(services.metrics)
+    yield from _logs(services)
+    yield from _cleaner(services)
+    yield from _groups(services)
+    yield from _transactions(services)
+    yield from _broker_state(services, server)
+    for reading in replication_readings(services.replica_manager):
+        yield _metric(reading.mbean, reading.about, [_Sample(reading.value, _labels(reading.labels))])
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    """Labels as a line has them."""
+    if not labels:
+        return ""
+    return f"{{{','.join([f'{name}={_quoted(value)}' for name, value in sorted(labels.items())])}}}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return f'"{escaped}"'
 
 
 def name_of(mbean: str) -> str:
@@ -70,16 +113,10 @@ def name_of(mbean: str) -> str:
     return f"{name.removesuffix('persec')}_total" if name.endswith("persec") else name
 
 
-def _metric(mbean: str, about: str, samples: Iterable[_Sample], kind: str = "") -> "Metric":
+def _metric(mbean: str, about: str, samples: Iterable[_Sample], kind: str = "") -> _Family:
     """A family of samples; its kind follows from the name unless given."""
-    from prometheus_client import Metric
-
     name = name_of(mbean)
-    kind = kind or ("counter" if name.endswith("_total") else "gauge")
-    metric = Metric(name.removesuffix("_total"), about, kind)
-    for sample in samples:
-        metric.add_sample(name + sample.suffix, sample.labels, sample.value)
-    return metric
+    return _Family(name, about, kind or ("counter" if name.endswith("_total") else "gauge"), samples)
 
 
 _TRAFFIC = (
@@ -91,26 +128,28 @@ _TRAFFIC = (
 )
 
 
-def _traffic(metrics: Metrics) -> "Iterator[Metric]":
+def _traffic(metrics: Metrics) -> Iterator[_Family]:
     total = metrics.total()
     for name, attribute, about in _TRAFFIC:
-        samples = [_Sample(getattr(total, attribute), {})]
-        samples += [_Sample(getattr(counted, attribute), {"topic": topic}) for topic, counted in metrics.topics.items()]
+        samples = [_Sample(getattr(total, attribute))]
+        samples += [
+            _Sample(getattr(counted, attribute), _labels({"topic": topic})) for topic, counted in metrics.topics.items()
+        ]
         yield _metric(f"kafka.server:type=BrokerTopicMetrics,name={name}", about, samples)
 
 
-def _requests(metrics: Metrics) -> "Iterator[Metric]":
+def _requests(metrics: Metrics) -> Iterator[_Family]:
     by_name = {API_NAMES.get(api_key, str(api_key)): counted for api_key, counted in metrics.requests.items()}
     yield _metric(
         "kafka.network:type=RequestMetrics,name=RequestsPerSec",
         "Requests answered.",
-        [_Sample(counted.count, {"request": name}) for name, counted in by_name.items()],
+        [_Sample(counted.count, _labels({"request": name})) for name, counted in by_name.items()],
     )
     yield _metric(
         "kafka.network:type=RequestMetrics,name=ErrorsPerSec",
         "Requests that were answered with an error as a whole.",
         [
-            _Sample(count, {"request": name, "error": error})
+            _Sample(count, _labels({"request": name, "error": error}))
             for name, counted in by_name.items()
             for error, count in counted.errors.items()
         ],
@@ -127,34 +166,46 @@ def _histogram(name: str, counted: RequestMetrics) -> Iterator[_Sample]:
     below = 0
     for bucket, count in enumerate(counted.buckets[:-1]):
         below += count
-        yield _Sample(below, {"request": name, "le": repr(2**bucket / 1000)}, "_bucket")
-    yield _Sample(counted.count, {"request": name, "le": "+Inf"}, "_bucket")
-    yield _Sample(counted.count, {"request": name}, "_count")
-    yield _Sample(counted.seconds * 1000, {"request": name}, "_sum")
+        yield _Sample(below, _labels({"request": name, "le": repr(2**bucket / 1000)}), "_bucket")
+    yield _Sample(counted.count, _labels({"request": name, "le": "+Inf"}), "_bucket")
+    yield _Sample(counted.count, _labels({"request": name}), "_count")
+    yield _Sample(counted.seconds * 1000, _labels({"request": name}), "_sum")
 
 
-def _logs(services: Services) -> "Iterator[Metric]":
-    logs = [
-        (log, {"topic": name, "partition": str(number)}) for (name, number), log in sorted(services.logs.logs.items())
-    ]
-    for name, about, values in (
-        ("Size", "Bytes of the log's segments.", [log.size_bytes for log, _ in logs]),
-        ("LogStartOffset", "The first offset that readers may have.", [log.log_start_offset for log, _ in logs]),
-        ("LogEndOffset", "The offset of the next record.", [log.log_end_offset for log, _ in logs]),
-        ("NumLogSegments", "Segments of the log.", [len(log.segments) for log, _ in logs]),
-    ):
-        yield _metric(f"kafka.log:type=Log,name={name}", about, map(_Sample, values, (labels for _, labels in logs)))
+def _logs(services: Services) -> Iterator[_Family]:
+    logs = sorted(services.logs.logs.items())
+    labels: list[str] = []
+
+    def labelled(number: int) -> str:
+        if number == len(labels):  # for the first family
+            topic, partition = logs[number][0]
+            labels.append(_labels({"topic": topic, "partition": str(partition)}))
+        return labels[number]
+
+    gauges: tuple[tuple[str, str, Callable[[Any], int]], ...] = (
+        ("Size", "Bytes of the log's segments.", lambda log: log.size_bytes),
+        ("LogStartOffset", "The first offset that readers may have.", lambda log: log.log_start_offset),
+        ("LogEndOffset", "The offset of the next record.", lambda log: log.log_end_offset),
+        ("NumLogSegments", "Segments of the log.", lambda log: len(log.segments)),
+    )
+
+    def samples_of(value: Callable[[Any], int]) -> Iterator[_Sample]:
+        return (_Sample(value(log), labelled(number)) for number, (_, log) in enumerate(logs))
+
+    for name, about, value in gauges:
+        yield _metric(f"kafka.log:type=Log,name={name}", about, samples_of(value))
 
 
-def _cleaner(services: Services) -> "Iterator[Metric]":
+def _cleaner(services: Services) -> Iterator[_Family]:
     """As they are now; in Apache Kafka most are as the cleaner found them when it last looked."""
-    yield from _cleaner_passes(services)
-    yield from _cleaner_manager(services)
+    standing = services.cleaner.gauges()
+    yield from _cleaner_passes(services, standing)
+    yield from _cleaner_manager(services, standing)
 
 
-def _cleaner_passes(services: Services) -> "Iterator[Metric]":
+def _cleaner_passes(services: Services, standing: CleanerGauges) -> Iterator[_Family]:
     cleaner = services.cleaner
-    passes, standing = cleaner.schedule.last_passes, cleaner.gauges()
+    passes = cleaner.schedule.last_passes
     for name, about, value in (
         (
             "max-compaction-delay-secs",
@@ -182,12 +233,11 @@ def _cleaner_passes(services: Services) -> "Iterator[Metric]":
             cleaner.dead_threads,
         ),
     ):
-        yield _metric(f"kafka.log:type=LogCleaner,name={name}", about, [_Sample(value, {})])
+        yield _metric(f"kafka.log:type=LogCleaner,name={name}", about, [_Sample(value)])
 
 
-def _cleaner_manager(services: Services) -> "Iterator[Metric]":
+def _cleaner_manager(services: Services, standing: CleanerGauges) -> Iterator[_Family]:
     cleaner = services.cleaner
-    standing = cleaner.gauges()
     directory = {"logDirectory": services.logs.directory}
     for name, about, value, labels in (
         (
@@ -215,7 +265,7 @@ def _cleaner_manager(services: Services) -> "Iterator[Metric]":
             {},
         ),
     ):
-        yield _metric(f"kafka.log:type=LogCleanerManager,name={name}", about, [_Sample(value, labels)])
+        yield _metric(f"kafka.log:type=LogCleanerManager,name={name}", about, [_Sample(value, _labels(labels))])
 
 
 _GROUPS = (
@@ -227,19 +277,19 @@ _GROUPS = (
 )
 
 
-def _groups(services: Services) -> "Iterator[Metric]":
+def _groups(services: Services) -> Iterator[_Family]:
     groups = services.groups.groups.values()
     states = Counter(group.state for group in groups)
     manager = "kafka.coordinator.group:type=GroupMetadataManager"
-    yield _metric(f"{manager},name=NumGroups", "Groups that this broker coordinates.", [_Sample(len(groups), {})])
+    yield _metric(f"{manager},name=NumGroups", "Groups that this broker coordinates.", [_Sample(len(groups))])
     for state, about in _GROUPS:
-        yield _metric(f"{manager},name=NumGroups{state.value}", about, [_Sample(states[state], {})])
+        yield _metric(f"{manager},name=NumGroups{state.value}", about, [_Sample(states[state])])
     offsets = sum(len(group.offsets) for group in groups)
-    yield _metric(f"{manager},name=NumOffsets", "Committed offsets of these groups.", [_Sample(offsets, {})])
+    yield _metric(f"{manager},name=NumOffsets", "Committed offsets of these groups.", [_Sample(offsets)])
     yield _metric(
         "kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count",
         "Generations that got their assignment.",
-        [_Sample(services.groups.completed_rebalances, {})],
+        [_Sample(services.groups.completed_rebalances)],
     )
 
 
@@ -247,7 +297,7 @@ _LATE_BY_MS = 300_000
 """Milliseconds after the longest time-out at which a transaction in a log counts as late: no coordinator ends it."""
 
 
-def _transactions(services: Services) -> "Iterator[Metric]":
+def _transactions(services: Services) -> Iterator[_Family]:
     now_ms, liveness_ms = services.clock.now_ms(), services.clock.liveness_ms()
     late_before_ms = now_ms - services.config.current.transaction_max_timeout_ms - _LATE_BY_MS
     late = sum(log.producers.has_transaction_since(late_before_ms) for log in services.logs.logs.values())
@@ -271,10 +321,10 @@ def _transactions(services: Services) -> "Iterator[Metric]":
             (liveness_ms - min(began, default=liveness_ms)) / 1000,
         ),
     ):
-        yield _metric(mbean, about, [_Sample(value, {})])
+        yield _metric(mbean, about, [_Sample(value)])
 
 
-def _broker_state(services: Services, server: Server) -> "Iterator[Metric]":
+def _broker_state(services: Services, server: Server) -> Iterator[_Family]:
     topics = services.controller.topics.values()
     partitions = [state for topic in topics for state in topic.partitions]
     for mbean, about, value in (
@@ -306,10 +356,10 @@ def _broker_state(services: Services, server: Server) -> "Iterator[Metric]":
             time.monotonic() - services.metrics.started,
         ),
     ):
-        yield _metric(mbean, about, [_Sample(value, {})])
+        yield _metric(mbean, about, [_Sample(value)])
     yield _metric("kafka.server:type=socket-server-metrics,name=connection-count", "Connections.", _connections(server))
 
 
 def _connections(server: Server) -> Sequence[_Sample]:
     names = [connection.listener.name for connection in server.connections]
-    return [_Sample(names.count(listener.name), {"listener": listener.name}) for listener in server.listeners]
+    return [_Sample(names.count(listener.name), _labels({"listener": listener.name})) for listener in server.listeners]

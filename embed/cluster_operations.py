@@ -14,7 +14,7 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.topology import PartitionState
 from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
-from kmini.broker.metrics_text import metrics_text
+from kmini.broker.metrics_text import metrics_text_in_turns
 from kmini.broker.purgatory import Operation
 from kmini.broker.resetting import ResetReport
 from kmini.broker.snapshots import Saved
@@ -168,7 +168,7 @@ class ClusterOperations(SharedOperations):
     async def metrics_text(self, broker: int | None = None) -> str:
         """The metrics of one broker, in Prometheus' text format; by default those of the running broker with the lowest
         number. Raises BrokerNotRunning."""
-        return metrics_text(self.broker(min(self.core.brokers, default=0) if broker is None else broker))
+        return await metrics_text_in_turns(self.broker(min(self.core.brokers, default=0) if broker is None else broker))
 
     async def stop_broker(self, broker: int) -> None:
         """Stop a broker cleanly; its leaderships move first. Raises BrokerNotRunning."""

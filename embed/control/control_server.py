@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from kmini.broker.metrics_text import metrics_text
+from kmini.broker.metrics_text import metrics_text_in_turns
 from kmini.broker.scheduler import Turn
 from kmini.control.access import Access
 from kmini.control.calls import signature_of
@@ -206,7 +206,8 @@ class ControlServer:
             raise WrongValue(f"broker={number!r}: must be the number of a broker", "/broker") from None
         running = self._served.operations.running
         numbers = [one.node_id for one in running]
-        text = metrics_text(self._served.operations.one_broker(min(numbers) if broker is None and numbers else broker))
+        measured = self._served.operations.one_broker(min(numbers) if broker is None and numbers else broker)
+        text = await metrics_text_in_turns(measured)
         body = without_data_dir(text, self._served.data_dir).encode()
         return web.Response(body=body, headers={hdrs.CONTENT_TYPE: METRICS_TYPE})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER
 from kmini.broker.metrics import Metrics
-from kmini.broker.metrics_text import metrics_text, name_of
+from kmini.broker.metrics_text import LINES_OF_A_PIECE, _labels, metrics_text, metrics_text_in_turns, name_of
 from kmini.broker.replication.delayed_fetch import count_fetched
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import build_batch
@@ -172,3 +173,35 @@ async def test_a_transaction_that_hangs_is_late(broker: BrokerServer) -> None:
         batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
         broker.replica_manager.partitions[TopicPartition("orders", 0)].append(ValidatedRecords.of(batch), now_ms)
         assert samples(broker)[late] == producer_id - 1
+
+
+async def test_metrics_in_turns_are_the_same_and_let_the_loop_go_on(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.create(broker, "orders", partitions=1000)
+    monkeypatch.setattr("kmini.broker.metrics_text.TURN_S", 0.0)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.ensure_future(others())
+    text = await metrics_text_in_turns(broker)
+    beside.cancel()
+    assert turns > 4 * 1000 / LINES_OF_A_PIECE
+
+    def stable(text: str) -> list[str]:
+        return [line for line in text.splitlines() if "uptime" not in line and "last_run" not in line]
+
+    assert stable(text) == stable(metrics_text(broker))
+    assert sum("kafka_log_log_size{" in line for line in text.splitlines()) == 1000
+
+
+def test_a_label_is_quoted_as_the_format_says() -> None:
+    text = f"metric{_labels({'b': 'x', 'a': chr(34) + chr(92) + chr(10)})} 1.0\n"
+    (family,) = text_string_to_metric_families(text)
+    assert family.samples[0].labels == {"a": '"\\\n', "b": "x"}
+    assert text.startswith('metric{a="')

@@ -48,7 +48,7 @@ NOT_YET = {
     "codecs of messages": ("kmini.protocol.explain", "kmini.protocol.messages.produce"),
     "compression": ("cramjam", "lz4", "backports.zstd", "compression.zstd"),
     "old formats": ("kmini.storage.old_formats", "kmini.protocol.records.old_formats", "sqlite3"),
-    "metrics": ("prometheus_client", "kmini.broker.metrics_text"),
+    "metrics": ("kmini.broker.metrics_text",),
     "tables and people": ("rich", "shutil", "tempfile", "random", "encodings.idna"),
     "embedding": ("kmini.embedded", "kmini.host", "kmini.graduation"),
     "control": ("kmini.control", "kmini.lives", "kmini.shared_operations", "kmini.cli.http_port", "aiohttp"),
