@@ -97,7 +97,7 @@ class LogCleaner:
         async with self._ended:
             await self._ended.wait_for(partial(self.schedule.states.is_idle, partition))
 
-    def _log_changed(self) -> None:
+    def _log_changed(self, partition: TopicPartition) -> None:
         """A log changed: look in a back-off, unless that is due already."""
         if not self._will_look:
             self.ask()

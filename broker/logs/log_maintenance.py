@@ -44,12 +44,16 @@ class LogMaintenance:
         self._recovery_points = later("the recovery point checkpoint", self._write_recovery_points)
         self._start_offsets = later("the log start offset checkpoint", self.log_start_checkpoint.write)
         self._deletions = later("the deletion of files", self._delete_files)
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[TopicPartition], None]] = []
         self._working: set[asyncio.Task[None]] = set()
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after every change of a log; it must be quick."""
+    def on_change(self, listener: Callable[[TopicPartition], None]) -> None:
+        """Call `listener` with its partition after every change of a log; it must be quick."""
         self._listeners.append(listener)
+
+    def no_more(self, listener: Callable[[TopicPartition], None]) -> None:
+        """Take back `on_change`."""
+        self._listeners.remove(listener)
 
     def offsets_changed(self, topic_partition: TopicPartition) -> None:
         """The offsets of a partition changed: complete the operations that wait for that, and see to what its log left
@@ -60,7 +64,7 @@ class LogMaintenance:
         if not self._high_watermarks.is_asked_for:
             self._ask_for_checkpoints()
         for listener in self._listeners:
-            listener()
+            listener(topic_partition)
         environment = self._logs.environment
         if environment.background:
             self._start_background_work()

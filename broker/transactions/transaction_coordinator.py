@@ -87,6 +87,8 @@ class TransactionCoordinator:
         self.transactions: dict[str, Transaction] = {}
         self.completion = Completion(self, controller, clock, peer)
         self._open: dict[str, Transaction] = {}
+        self.watchers: list[Callable[[Transaction], None]] = []
+        """Are called with every transaction whose entry has changed; they must be quick."""
 
     # --- life
 
@@ -292,6 +294,8 @@ class TransactionCoordinator:
         transaction.entry = following
         self._track_open(transaction, was_open=entry.state is ONGOING)
         self._changed()
+        for watcher in self.watchers:
+            watcher(transaction)
 
     def _track_open(self, transaction: Transaction, *, was_open: bool) -> None:
         """Keep track of open transactions."""

@@ -20,10 +20,11 @@ from kmini.broker.scheduler import Turn
 from kmini.control.access import Access
 from kmini.control.calls import signature_of
 from kmini.control.control_operations import ControlOperations, Served, TopicControl
+from kmini.control.events import EventStreams
 from kmini.control.fault_control import FaultControl, RuleControl
 from kmini.control.json_kinds import WrongValue, to_json
 from kmini.control.json_text import read_json, write_json
-from kmini.control.openapi import openapi_document
+from kmini.control.openapi import EVENTS, openapi_document
 from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of, without_data_dir
 from kmini.control.record_decoding import DECODERS
 from kmini.control.report_control import ReportControl
@@ -70,10 +71,12 @@ class ControlServer:
         self._access = Access(token)
         self._waiting = WaitingCalls()
         self._listening: asyncio.AbstractServer | None = None
+        self.events = EventStreams(served)
         app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
             app.router.add_route(route.verb, PREFIX + route.path.rstrip("/"), self._handler_of(route))
         app.router.add_get(f"{PREFIX}/openapi.json", self._openapi)
+        app.router.add_get(PREFIX + EVENTS, self.events.serve, allow_head=False)
         app.router.add_get("/health", self._health)
         app.router.add_get("/health/ready", self._health)
         app.router.add_get("/health/live", self._live)
@@ -92,6 +95,7 @@ class ControlServer:
         if self._listening is not None:
             self._listening.close()
         self._waiting.end(self._waiting.begun, "the control server has stopped")
+        self.events.end()
         await self._runner.cleanup()
 
     # --- requests

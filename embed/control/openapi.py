@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from kmini.control.calls import Argument, argument_schema, signature_of
+from kmini.control.event_ring import TYPES
 from kmini.control.problems import CONTENT_TYPE
 from kmini.control.record_decoding import DECODERS
 from kmini.control.routes import PREFIX, ROUTES, Route
@@ -44,6 +45,46 @@ _DECODE = {
 }
 
 
+EVENTS = "/events"
+"""The path of the event stream, below PREFIX. It is no method of a table: its answer does not end."""
+
+_EVENTS = {
+    "operationId": "get_events",
+    "tags": ["the server"],
+    "summary": "What changes, as Server-Sent Events",
+    "description": "A stream of events (WHATWG), each with an id, a name and one JSON object. Last-Event-ID goes on "
+    "after an event. The event `dropped` tells how many events of which types the stream could not have; `lost` is "
+    "null where that is not known. The event `reset` comes whichever types are asked for.",
+    "parameters": [
+        {
+            "name": "types",
+            "in": "query",
+            "description": "Names with commas between them; without it all types",
+            "schema": {"type": "array", "items": {"enum": [*TYPES]}},
+            "style": "form",
+            "explode": False,
+        },
+        {
+            "name": "topic",
+            "in": "query",
+            "description": "Of the events about topics, those about one of these; may be given several times",
+            "schema": {"type": "array", "items": {"type": "string"}},
+        },
+        {
+            "name": "last_event_id",
+            "in": "query",
+            "description": "Go on after this event; the header Last-Event-ID has precedence",
+            "schema": {"type": "integer"},
+        },
+        {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}},
+    ],
+    "responses": {
+        "200": {"description": "The stream", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        "default": {"$ref": "#/components/responses/Problem"},
+    },
+}
+
+
 @cache
 def openapi_document(operations: type[SharedOperations]) -> dict[str, Any]:
     """The document for a server whose table is of this class: that of a broker, or that of a cluster."""
@@ -53,6 +94,7 @@ def openapi_document(operations: type[SharedOperations]) -> dict[str, Any]:
         method = getattr(table, route.method, None)
         if method is not None:
             paths.setdefault(PREFIX + route.path.rstrip("/"), {})[route.verb.lower()] = _operation(route, method)
+    paths[PREFIX + EVENTS] = {"get": _EVENTS}
     return {
         "openapi": "3.1.0",
         "info": {"title": "kmini control API", "version": version("kmini"), "license": {"name": "Apache-2.0"}},

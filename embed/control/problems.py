@@ -33,6 +33,10 @@ TYPE_PREFIX = "urn:kmini:problem:"
 Problem = dict[str, Any]
 
 
+class TooMany(RuntimeError):
+    """There are as many of something as the server has room for."""
+
+
 class _Kind(NamedTuple):
     """A kind of exception."""
 
@@ -55,6 +59,7 @@ _KINDS = (
     _Kind("wrong-value", ValueError, HTTPStatus.UNPROCESSABLE_ENTITY, "A value is not what was expected"),
     _Kind("wrong-type", TypeError, HTTPStatus.UNPROCESSABLE_ENTITY, "A value is not of the type that was expected"),
     _Kind("too-deep", RecursionError, HTTPStatus.UNPROCESSABLE_ENTITY, "A value is nested too deeply"),
+    _Kind("too-many", TooMany, HTTPStatus.TOO_MANY_REQUESTS, "There are too many of them"),
     _Kind("not-now", RuntimeError, HTTPStatus.CONFLICT, "It cannot be done now"),
 )
 """The first that an exception is an instance of says what it is."""

@@ -10,6 +10,7 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.purgatory import Operation, Unattended
+from kmini.protocol.topics import TopicPartition
 from support.broker.lone_broker import OTHER, T0, append, shared_partition, start_alone
 
 CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
@@ -66,12 +67,18 @@ async def test_an_operation_that_waits_for_a_partition_is_asked_after_a_change(b
     assert await waiting
 
 
-async def test_listeners_are_called_after_every_change(broker: BrokerServer) -> None:
+async def test_listeners_are_called_after_every_change_until_they_are_taken_back(broker: BrokerServer) -> None:
     partition = shared_partition(broker)
-    calls: list[int] = []
-    broker.maintenance.on_change(lambda: calls.append(partition.log.log_end_offset))
+    calls: list[tuple[TopicPartition, int]] = []
+
+    def listener(changed: TopicPartition) -> None:
+        calls.append((changed, partition.log.log_end_offset))
+
+    broker.maintenance.on_change(listener)
     append(broker, partition, 2)
-    assert calls == [1, 2]
+    broker.maintenance.no_more(listener)
+    append(broker, partition)
+    assert calls == [(T0, 1), (T0, 2)]
 
 
 async def test_files_of_a_dropped_partition_go_after_the_delay(broker: BrokerServer) -> None:
