@@ -1,4 +1,4 @@
-"""A broker and a cluster with their control servers, one of each for the tests of a module, and reset after each."""
+"""Brokers and a cluster with their control servers, one of each for the tests of a module, and reset after each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+import kmini
+from kmini.control.connected import ConnectedBroker
 from support.control_api import ControlApi
+from support.control_server_thread import ControlServerThread, control_server
+from support.event_source import Open, streams, until_left
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +39,33 @@ def cluster_api(served_cluster: ControlApi) -> Iterator[ControlApi]:
     """A cluster of two brokers with its control server."""
     yield served_cluster
     served_cluster.reset()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ControlServerThread]:
+    with control_server(config={"group.initial.rebalance.delay.ms": "0"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def connected(server: ControlServerThread) -> Iterator[ConnectedBroker]:
+    broker = kmini.connect(server.url)
+    assert isinstance(broker, ConnectedBroker)
+    with broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(server: ControlServerThread, connected: ConnectedBroker) -> Iterator[ConnectedBroker]:
+    """A broker with the topic `orders`, which has two partitions. A test leaves no stream of events there."""
+    connected.create_topic("orders", 2)
+    yield connected
+    until_left(server)
+    connected.reset()
+
+
+@pytest.fixture
+def stream(server: ControlServerThread, broker: ConnectedBroker) -> Iterator[Open]:
+    """Opens streams of events, which end with the test."""
+    with streams(server) as opened:
+        yield opened

@@ -9,7 +9,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,28 +24,6 @@ from kmini.protocol.errors import OffsetOutOfRange, ResourceNotFound, TopicAlrea
 from support.control_server_thread import ControlServerThread, control_server
 from support.small_client import SmallClient
 from support.until import until
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ControlServerThread]:
-    with control_server(config={"group.initial.rebalance.delay.ms": "0"}) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def connected(server: ControlServerThread) -> Iterator[ConnectedBroker]:
-    broker = kmini.connect(server.url)
-    assert isinstance(broker, ConnectedBroker)
-    with broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(connected: ConnectedBroker) -> Iterator[ConnectedBroker]:
-    """A broker with the topic `orders`, which has two partitions."""
-    connected.create_topic("orders", 2)
-    yield connected
-    connected.reset()
 
 
 def in_the_background(work: Any) -> threading.Thread:
