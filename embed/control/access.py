@@ -21,6 +21,9 @@ JSON = "application/json"
 OPEN_PATHS = ("/health", "/health/live", "/health/ready")
 """Paths that need no token: container engines ask them."""
 
+PAGE = ("/", "/page/")
+"""The page, and where its other files are. They need no token, and a link on another site may lead to the page."""
+
 READING = ("GET", "HEAD", "OPTIONS")
 
 
@@ -61,9 +64,11 @@ class Access:
         origin = headers.get("Origin")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
             return _refuse(HTTPStatus.FORBIDDEN, "origin", f"a page of {origin} cannot use this server")
-        if headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+        is_page = method in READING and (path == PAGE[0] or path.startswith(PAGE[1]))
+        is_followed = is_page and headers.get("Sec-Fetch-Mode") == "navigate"
+        if headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not is_followed:
             return _refuse(HTTPStatus.FORBIDDEN, "origin", "a page of another site cannot use this server")
-        if self._token is not None and path not in OPEN_PATHS and not self._is_authorized(headers):
+        if self._token is not None and not is_page and path not in OPEN_PATHS and not self._is_authorized(headers):
             told = "the header Authorization: Bearer TOKEN is needed; kmini printed the token when it started"
             return _refuse(HTTPStatus.UNAUTHORIZED, "token", told, {"WWW-Authenticate": 'Bearer realm="kmini"'})
         content_type = headers.get("Content-Type")

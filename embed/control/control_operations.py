@@ -202,7 +202,7 @@ class ControlOperations:
             self._served.kind,
             version("kmini"),
             controller.cluster_id,
-            {broker.node_id: _address(broker) for broker in running},
+            {broker.node_id: address_of(broker) for broker in running},
             tuple(sorted(controller.node_ids)),
             operations.clock.ahead_ms,
         )
@@ -345,7 +345,7 @@ class TopicControl:
         ]
 
 
-def _address(broker: BrokerServer) -> str:
+def address_of(broker: BrokerServer) -> str:
     """Where clients are told that a broker is."""
     told = broker.server.advertised_at(broker.server.listeners[0])
     return broker.address if told is None else f"{told[0]}:{told[1]}"

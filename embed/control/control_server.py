@@ -25,10 +25,13 @@ from kmini.control.fault_control import FaultControl, RuleControl
 from kmini.control.json_kinds import WrongValue, to_json
 from kmini.control.json_text import read_json, write_json
 from kmini.control.openapi import EVENTS, openapi_document
+from kmini.control.overview import Overview
+from kmini.control.page_files import SECURITY_HEADERS, page_files
 from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of, without_data_dir
 from kmini.control.record_decoding import DECODERS
 from kmini.control.report_control import ReportControl
 from kmini.control.routes import PREFIX, ROUTES, Route
+from kmini.control.topic_view import TopicView
 from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
 from kmini.handle import waits_for_its_caller
@@ -81,6 +84,8 @@ class ControlServer:
         app.router.add_get("/health/ready", self._health)
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/metrics", self._metrics)
+        for path in page_files():
+            app.router.add_get(path, self._page_file)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=CLOSE_S)
 
     async def start(self, listening: socket.socket) -> None:
@@ -173,12 +178,12 @@ class ControlServer:
 
     def _table(self, route: Route, path: dict[str, str]) -> Any:
         """The table of operations of a route, with what the path says it is about."""
-        if route.table is ControlOperations:
-            return ControlOperations(self._served)
+        if route.table in (ControlOperations, Overview):
+            return route.table(self._served)
         operations = self._served.operations
         if route.table is SharedOperations:
             return operations
-        if route.table in (TopicOperations, TopicControl):
+        if route.table in (TopicOperations, TopicControl, TopicView):
             return route.table(operations, path.pop("topic"))
         if route.table is GroupOperations:
             return GroupOperations(operations, path.pop("group"))
@@ -189,6 +194,13 @@ class ControlServer:
         return route.table(operations)
 
     # --- beside the routes
+
+    async def _page_file(self, request: web.Request) -> web.Response:
+        file = page_files()[request.path]
+        headers = {**SECURITY_HEADERS, hdrs.ETAG: file.etag, hdrs.CACHE_CONTROL: "no-cache"}
+        if request.headers.get(hdrs.IF_NONE_MATCH) == file.etag:
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return web.Response(body=file.content, headers={**headers, hdrs.CONTENT_TYPE: file.media_type})
 
     async def _openapi(self, request: web.Request) -> web.Response:
         return _answer(openapi_document(type(self._served.operations)))

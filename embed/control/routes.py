@@ -14,7 +14,9 @@ from typing import NamedTuple
 from kmini.clock_handle import ClockOperations
 from kmini.control.control_operations import ControlOperations, TopicControl
 from kmini.control.fault_control import FaultControl, RuleControl
+from kmini.control.overview import Overview
 from kmini.control.report_control import ReportControl
+from kmini.control.topic_view import TopicView
 from kmini.group_handle import GroupOperations
 from kmini.journal_handle import RequestOperations
 from kmini.shared_operations import SharedOperations
@@ -42,6 +44,16 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         PATCH  /brokers/{broker}/configs            alter_broker_configs
         GET    /brokers/{broker}/cleaner            cleaner
         GET    /brokers/{broker}/purgatory          purgatory
+        """,
+    ),
+    (
+        Overview,
+        "what is going on",
+        """
+        GET    /overview                            state
+        GET    /overview/findings                   findings
+        GET    /overview/topics                     topics
+        GET    /overview/groups                     groups
         """,
     ),
     (
@@ -93,6 +105,13 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         GET    /topics/{topic}/configs              configs
         PATCH  /topics/{topic}/configs              alter_configs
         GET    /topics/{topic}/segments             segments
+        """,
+    ),
+    (
+        TopicView,
+        "a topic",
+        """
+        GET    /topics/{topic}/latest               latest
         """,
     ),
     (

@@ -119,10 +119,10 @@ def wrong_topic(facts: Facts) -> str | None:
     """Records went to one topic, and a topic with a similar name was never written to: one of the names is wrong, most
     likely that of a topic that a client's request created."""
     waited = {wait.topic for wait in facts.waits}
+    names = [topic.name for topic in facts.topics if topic.was_written]
     for empty in facts.topics:
         if empty.was_written:
             continue
-        names = [topic.name for topic in facts.topics if topic.was_written and empty.name != topic.name]
         for name in get_close_matches(empty.name, names, n=1, cutoff=CLOSE):
             topic = facts.topic(name)
             assert topic is not None

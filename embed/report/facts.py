@@ -144,18 +144,30 @@ class Facts(NamedTuple):
 
 
 async def gather(
-    operations: SharedOperations, rules: ActiveRules | None = None, waits: Collection[FailedWait] = ()
+    operations: SharedOperations,
+    rules: ActiveRules | None = None,
+    waits: Collection[FailedWait] = (),
+    *,
+    most_topics: int | None = None,
+    most_requests: int | None = None,
+    most_read: int | None = None,
 ) -> Facts:
     """The facts of a running broker or cluster, of its fault rules, if a test has made any, and of the calls that
-    waited in vain since its start or its last reset."""
+    waited in vain since its start or its last reset.
+
+    Of more than `most_topics` topics those are chosen that the requests and the groups name, then the first others;
+    `most_requests` are the last requests, and `most_read` the last records of each partition, that are looked at, by
+    default MOST_REQUESTS and MOST_READ."""
     brokers = [*operations.running]
     journal = brokers[0].services.journal if brokers else None
     requests: list[JournalEntry] = []
     if journal is not None:
         reader = JournalReader(journal, operations.clock.moves)
-        requests = [reader.decoded(entry) for entry in [*journal.entries][-MOST_REQUESTS:]]
+        requests = [reader.decoded(entry) for entry in [*journal.entries][-(most_requests or MOST_REQUESTS) :]]
     listeners = [(broker.server, listener) for broker in brokers for listener in broker.server.listeners]
     told = [found for server, listener in listeners if (found := server.advertised_at(listener)) is not None]
+    groups = tuple([one async for one in _groups(operations)])
+    names = _topic_names(operations, most_topics, requests, groups)
     return Facts(
         began_s=requests[0].time_ms / 1_000 if requests else 0.0,
         addresses=tuple(broker.address for broker in brokers),
@@ -163,10 +175,8 @@ async def gather(
         requests=tuple(requests),
         has_journal=journal is not None,
         lost=0 if journal is None else journal.lost,
-        topics=tuple(
-            _topic(operations, name, journal) for name in sorted(operations.topic_names()) if not is_internal(name)
-        ),
-        groups=tuple([one async for one in _groups(operations)]),
+        topics=tuple(_topic(operations, name, journal, most_read or MOST_READ) for name in names),
+        groups=groups,
         transactions=tuple(await TransactionOperations(operations).open()),
         clients=tuple(await operations.clients()),
         faults=() if rules is None else tuple(await _faults(operations, rules)),
@@ -175,17 +185,31 @@ async def gather(
     )
 
 
-def _topic(operations: SharedOperations, name: str, journal: RequestJournal | None) -> TopicFacts:
+def _topic_names(
+    operations: SharedOperations, most: int | None, requests: Collection[JournalEntry], groups: Collection[GroupFacts]
+) -> list[str]:
+    """The topics that are looked at, by name."""
+    names = [name for name in operations.topic_names() if not is_internal(name)]
+    if most is None or len(names) <= most:
+        return names
+    named = {topic for entry in requests for topic in entry.topics}
+    named |= {topic for group in groups for member in group.description.members for topic in member.topics}
+    named |= {place.topic for group in groups for place in group.offsets}
+    chosen = sorted(names, key=lambda name: name not in named)[:most]
+    return sorted(chosen)
+
+
+def _topic(operations: SharedOperations, name: str, journal: RequestJournal | None, most_read: int) -> TopicFacts:
     count = len(operations.known_topic(name).partitions)
     by = ""
     if journal is not None and name in journal.auto_created:
         by = client_called(journal.auto_created[name])
-    return TopicFacts(name, count, tuple(map(_partition, operations.logs(name))), by)
+    return TopicFacts(name, count, tuple(_partition(log, most_read) for log in operations.logs(name)), by)
 
 
-def _partition(log: PartitionLog) -> PartitionFacts:
-    since = max(log.log_start_offset, log.high_watermark - MOST_READ)
-    records = [*islice(shown(log, "uncommitted", since=since), MOST_READ)]
+def _partition(log: PartitionLog, most_read: int) -> PartitionFacts:
+    since = max(log.log_start_offset, log.high_watermark - most_read)
+    records = [*islice(shown(log, "uncommitted", since=since), most_read)]
     return PartitionFacts.of(log.topic_partition.partition, PartitionOffsets.of(log), records)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from kmini import Broker
 from support import apache_kafka
-from support.control_server_thread import control_server
+from support.control_api import control_api
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"])
@@ -71,7 +71,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture(scope="module")
 def control() -> Iterator[str]:
     """The address of a control server."""
-    with control_server() as server:
+    with control_api(topics={}) as server:
         yield server.url
 
 

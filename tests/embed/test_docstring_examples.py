@@ -11,7 +11,7 @@ import pytest
 
 import kmini
 from kmini import Broker, Cluster
-from support.control_server_thread import control_server
+from support.control_api import control_api
 
 HANDLES = [
     getattr(kmini, name) for name in kmini.__all__ if not name.startswith("Async")
@@ -40,8 +40,8 @@ EXAMPLES = [*examples()]
 def there() -> Iterator[dict[str, Any]]:
     """Handles of a broker and of a cluster that control servers steer."""
     with (
-        control_server(topics={"orders": 3}) as one,
-        control_server(2) as two,
+        control_api(topics={"orders": 3}) as one,
+        control_api(2, topics={}) as two,
         kmini.connect(one.url) as broker,
         kmini.connect(two.url) as cluster,
     ):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.control_server_thread import control_server
+from support.control_api import control_api
 
 pytest.importorskip("aiokafka")
 pytest.importorskip("confluent_kafka")
@@ -58,7 +58,7 @@ def test_the_suite_passes_on_a_broker_in_another_process_and_on_a_cluster(copy: 
     of_cluster = len(A_TEST.findall((copy / "test_failover.py").read_text()))
     count = sum(len(A_TEST.findall(path.read_text())) for path in copy.glob("test_*.py"))
     passed = of_cluster if brokers > 1 else count - of_cluster
-    with control_server(brokers, config=ONE_EACH if brokers > 1 else None) as server:
+    with control_api(brokers, topics={}, config=ONE_EACH if brokers > 1 else None) as server:
         finished = run_suite(copy, "-rs", "--kafka-bootstrap", server.url)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert f"{passed} passed, {count - passed} skipped" in finished.stdout, finished.stdout

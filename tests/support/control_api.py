@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kmini.argument_checks import topics as new_topics
 from kmini.broker.broker import BrokerServer
-from kmini.broker.controller import topics
+from kmini.broker.controller.topics import create as create_topic
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.control.control_server import ControlServer
 from kmini.control.routes import PREFIX
@@ -22,6 +23,10 @@ T = TypeVar("T")
 
 DEADLINE_S = 60.0
 """Seconds that a call may take on a busy machine."""
+
+
+ORDERS: Mapping[str, int] = {"orders": 2}
+"""The topics that are there unless a test says otherwise, with their partitions."""
 
 
 class Answer(NamedTuple):
@@ -44,14 +49,20 @@ class Answer(NamedTuple):
 class ControlApi:
     """Serves from `start` to `end`, and asks itself over HTTP."""
 
-    def __init__(self, data_dir: str, *, brokers: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """With the topic `orders` of two partitions."""
+    def __init__(
+        self,
+        data_dir: str,
+        *,
+        brokers: int = 1,
+        topics: Mapping[str, int] = ORDERS,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
         self.data_dir = data_dir
         configs = [
             BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **(config or {}), "node.id": str(number)})
             for number in range(1, brokers + 1)
         ]
-        self.steered = Steered(configs, data_dir, _create(new_topics("topics", {"orders": 2})), is_temporary=True)
+        self.steered = Steered(configs, data_dir, _create(new_topics("topics", topics)), is_temporary=True)
         self.token: str | None = None
         self.server: ControlServer
         self.port = 0
@@ -89,6 +100,11 @@ class ControlApi:
             return function()
 
         return self.run(called())
+
+    @property
+    def url(self) -> str:
+        """The address of the control server."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def any_broker(self) -> BrokerServer:
@@ -149,6 +165,23 @@ class ControlApi:
         self.done("POST", "/reset")
 
 
+@contextmanager
+def control_api(
+    brokers: int = 1,
+    *,
+    topics: Mapping[str, int] = ORDERS,
+    config: Mapping[str, str] | None = None,
+    token: str | None = None,
+) -> Iterator[ControlApi]:
+    """Serve for the time of a block, over a directory that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="kmini-") as directory:
+        api = ControlApi(directory, brokers=brokers, topics=topics, config=config).start(token)
+        try:
+            yield api
+        finally:
+            api.end()
+
+
 def problem_of(answer: Answer) -> dict[str, Any]:
     """The problem document that an answer has."""
     assert answer.is_problem, answer
@@ -164,7 +197,7 @@ def _create(wanted: list[Any]) -> Callable[[BrokerServer], None]:
     def create(broker: BrokerServer) -> None:
         for topic in wanted:
             if broker.controller.topic(topic.name) is None:
-                topics.create(
+                create_topic(
                     broker,
                     topic.name,
                     partitions=topic.partitions,

@@ -10,7 +10,7 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-from support.control_server_thread import ControlServerThread
+from support.control_api import ControlApi
 from support.small_client import SmallClient
 from support.until import TIMEOUT_S, until
 
@@ -77,7 +77,7 @@ class EventSource:
 
 
 @contextmanager
-def streams(server: ControlServerThread) -> Iterator[Callable[..., EventSource]]:
+def streams(server: ControlApi) -> Iterator[Callable[..., EventSource]]:
     opened: list[EventSource] = []
 
     def new(query: str = "", headers: dict[str, str] | None = None) -> EventSource:
@@ -89,14 +89,7 @@ def streams(server: ControlServerThread) -> Iterator[Callable[..., EventSource]]
         one.close()
 
 
-def on_loop(server: ControlServerThread, function: Callable[[], Any]) -> Any:
-    async def called() -> Any:
-        return function()
-
-    return server.thread.run(called(), deadline_s=TIMEOUT_S)
-
-
-def watchers(server: ControlServerThread) -> dict[str, int]:
+def watchers(server: ControlApi) -> dict[str, int]:
     """What watches for the sake of streams."""
 
     def count() -> dict[str, int]:
@@ -111,16 +104,16 @@ def watchers(server: ControlServerThread) -> dict[str, int]:
             "streams": len(server.server.events._streams),
         }
 
-    counted: dict[str, int] = on_loop(server, count)
+    counted: dict[str, int] = server.call(count)
     return counted
 
 
-def until_left(server: ControlServerThread) -> None:
+def until_left(server: ControlApi) -> None:
     """Wait until nothing is left of any stream."""
     until(lambda: not any(watchers(server).values()), lambda: watchers(server))
 
 
-def client(server: ControlServerThread, name: str = "app") -> SmallClient:
+def client(server: ControlApi, name: str = "app") -> SmallClient:
     (broker,) = server.steered.brokers
     return SmallClient(broker.address, name)
 

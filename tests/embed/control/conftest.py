@@ -8,8 +8,7 @@ import pytest
 
 import kmini
 from kmini.control.connected import ConnectedBroker
-from support.control_api import ControlApi
-from support.control_server_thread import ControlServerThread, control_server
+from support.control_api import ControlApi, control_api
 from support.event_source import Open, streams, until_left
 
 
@@ -42,13 +41,13 @@ def cluster_api(served_cluster: ControlApi) -> Iterator[ControlApi]:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ControlServerThread]:
-    with control_server(config={"group.initial.rebalance.delay.ms": "0"}) as running:
+def server() -> Iterator[ControlApi]:
+    with control_api(topics={}, config={"group.initial.rebalance.delay.ms": "0"}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def connected(server: ControlServerThread) -> Iterator[ConnectedBroker]:
+def connected(server: ControlApi) -> Iterator[ConnectedBroker]:
     broker = kmini.connect(server.url)
     assert isinstance(broker, ConnectedBroker)
     with broker:
@@ -56,7 +55,7 @@ def connected(server: ControlServerThread) -> Iterator[ConnectedBroker]:
 
 
 @pytest.fixture
-def broker(server: ControlServerThread, connected: ConnectedBroker) -> Iterator[ConnectedBroker]:
+def broker(server: ControlApi, connected: ConnectedBroker) -> Iterator[ConnectedBroker]:
     """A broker with the topic `orders`, which has two partitions. A test leaves no stream of events there."""
     connected.create_topic("orders", 2)
     yield connected
@@ -65,7 +64,7 @@ def broker(server: ControlServerThread, connected: ConnectedBroker) -> Iterator[
 
 
 @pytest.fixture
-def stream(server: ControlServerThread, broker: ConnectedBroker) -> Iterator[Open]:
+def stream(server: ControlApi, broker: ConnectedBroker) -> Iterator[Open]:
     """Opens streams of events, which end with the test."""
     with streams(server) as opened:
         yield opened

@@ -11,7 +11,7 @@ import pytest
 
 import kmini
 from kmini.control.connected import ConnectedBroker, ConnectedCluster
-from support.control_server_thread import ControlServerThread, control_server
+from support.control_api import ControlApi, control_api
 from support.event_source import Open, client, streams
 
 
@@ -54,9 +54,7 @@ def test_topics_are_told_created_altered_rolled_compacted_and_deleted(stream: Op
     assert source.find("topic-deleted") == {"topic": "users"}
 
 
-def test_answered_requests_are_told_in_short(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
-) -> None:
+def test_answered_requests_are_told_in_short(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     source = stream("types=requests")
     with client(server) as app:
         assert app.produce("orders") == 0
@@ -67,9 +65,7 @@ def test_answered_requests_are_told_in_short(
         assert source.find("request", api="Metadata")["errors"] == ["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
-def test_a_request_is_told_when_it_is_answered(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
-) -> None:
+def test_a_request_is_told_when_it_is_answered(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     held = broker.faults.on("Produce", name="held").hold()
     source = stream("types=requests,faults")
     with client(server, "held") as slow, client(server, "quick") as quick:
@@ -84,9 +80,7 @@ def test_a_request_is_told_when_it_is_answered(
         thread.join()
 
 
-def test_groups_are_told_with_state_and_generation(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
-) -> None:
+def test_groups_are_told_with_state_and_generation(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     source = stream("types=groups")
     with client(server) as app:
         app.subscribe("billing", "orders")
@@ -97,9 +91,7 @@ def test_groups_are_told_with_state_and_generation(
         assert (empty["was"]["state"], empty["members"]) == ("Stable", 0)
 
 
-def test_each_transaction_is_told_however_short(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
-) -> None:
+def test_each_transaction_is_told_however_short(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     with client(server) as app:
         app.begin("tx-1", "orders")
         app.end()
@@ -121,7 +113,7 @@ def test_moves_of_the_clock_are_told(stream: Open, broker: ConnectedBroker) -> N
     assert (data["by_ms"], data["ahead_ms"]) == (-3_600_000, 7 * 86_400_000 - 3_600_000)
 
 
-def test_rules_are_told_set_hit_and_removed(stream: Open, server: ControlServerThread, broker: ConnectedBroker) -> None:
+def test_rules_are_told_set_hit_and_removed(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     source = stream("types=faults")
     rule = broker.faults.on("Produce", name="lost").error("NOT_LEADER_OR_FOLLOWER")
     assert source.find("rule-set") == {"rule": "lost"}
@@ -132,9 +124,7 @@ def test_rules_are_told_set_hit_and_removed(stream: Open, server: ControlServerT
     assert source.find("rule-removed")["hits"] == 1
 
 
-def test_clients_are_told_connected_and_disconnected(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
-) -> None:
+def test_clients_are_told_connected_and_disconnected(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     source = stream("types=clients")
     with client(server, "app") as app:
         app.metadata("orders")
@@ -154,9 +144,7 @@ def test_a_stream_about_a_topic_is_told_of_no_other(stream: Open, broker: Connec
 
 
 @pytest.mark.parametrize("kind", ["topic", "client", "group"])
-def test_a_hostile_name_forges_no_event(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker, kind: str
-) -> None:
+def test_a_hostile_name_forges_no_event(stream: Open, server: ControlApi, broker: ConnectedBroker, kind: str) -> None:
     name = 'x\n\nid: 1\nevent: forged\ndata: {"a": 1}\r\n\r\n\u2028\x00"'
     source = stream("types=requests,groups,clients")
     with client(server, name if kind == "client" else "app") as app:
@@ -169,7 +157,7 @@ def test_a_hostile_name_forges_no_event(
 
 
 def test_the_events_of_a_cluster_tell_leaders_isr_and_brokers() -> None:
-    with control_server(3) as server, kmini.connect(server.url) as cluster, streams(server) as opened:
+    with control_api(3, topics={}) as server, kmini.connect(server.url) as cluster, streams(server) as opened:
         assert isinstance(cluster, ConnectedCluster)
         cluster.create_topic("orders", 1, replication_factor=3)
         leader = cluster.leader("orders")

@@ -21,7 +21,7 @@ from kmini.broker.journal import request_journal
 from kmini.broker.snapshots import SnapshotError
 from kmini.control.connected import ConnectedBroker, ConnectedCluster
 from kmini.protocol.errors import OffsetOutOfRange, ResourceNotFound, TopicAlreadyExists, UnknownTopicOrPartition
-from support.control_server_thread import ControlServerThread, control_server
+from support.control_api import ControlApi, control_api
 from support.small_client import SmallClient
 from support.until import until
 
@@ -215,7 +215,7 @@ def test_the_journal_answers_with_and_without_a_function(broker: ConnectedBroker
 
 def test_a_journal_that_lost_requests_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_journal, "MOST_ENTRIES", 3)
-    with control_server() as server, kmini.connect(server.url) as broker:
+    with control_api(topics={}) as server, kmini.connect(server.url) as broker:
         with SmallClient(broker.bootstrap_servers, client_id="small") as client:
             for _ in range(5):
                 client.metadata()
@@ -294,7 +294,7 @@ def test_blocking_waits_refuse_on_the_thread_of_a_running_loop(broker: Connected
 
 
 def test_a_cluster_has_the_methods_of_a_cluster() -> None:
-    with control_server(3) as server:
+    with control_api(3, topics={}) as server:
         cluster = kmini.connect(server.url)
         assert isinstance(cluster, ConnectedCluster)
         with cluster:
@@ -341,7 +341,7 @@ def test_more_calls_can_wait_at_once_than_a_pool_has_connections(broker: Connect
 
 
 def test_a_wrong_token_is_told_and_the_right_one_serves() -> None:
-    with control_server(token="secret") as server:
+    with control_api(topics={}, token="secret") as server:
         for token in (None, "wrong"):
             with pytest.raises(RuntimeError, match="Authorization: Bearer TOKEN is needed"):
                 kmini.connect(server.url, token=token)
@@ -349,7 +349,7 @@ def test_a_wrong_token_is_told_and_the_right_one_serves() -> None:
             assert broker.topics() == []
 
 
-def test_a_connection_leaves_nothing_behind(server: ControlServerThread) -> None:
+def test_a_connection_leaves_nothing_behind(server: ControlApi) -> None:
     threads = set(threading.enumerate())
     with kmini.connect(server.url) as broker:
         broker.topics()

@@ -12,8 +12,8 @@ import pytest
 from kmini.broker.journal import request_journal
 from kmini.control import event_ring, events
 from kmini.control.connected import ConnectedBroker
-from support.control_server_thread import ControlServerThread, control_server
-from support.event_source import PATH, EventSource, Open, client, on_loop, streams, until_left, watchers
+from support.control_api import ControlApi, control_api
+from support.event_source import PATH, EventSource, Open, client, streams, until_left, watchers
 from support.until import TIMEOUT_S, until
 
 # --- what outlasts what
@@ -33,13 +33,11 @@ def test_a_stream_goes_on_over_a_reset_and_a_restore(stream: Open, broker: Conne
     assert source.find("records")["to"] == 0
 
 
-def test_a_stream_goes_on_over_a_stop_and_a_start(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
-) -> None:
+def test_a_stream_goes_on_over_a_stop_and_a_start(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     source = stream("types=brokers,records")
-    server.thread.run(server.steered.stop(), deadline_s=TIMEOUT_S)
+    server.run(server.steered.stop())
     assert source.next()[0] == "broker-down"
-    server.thread.run(server.steered.start(), deadline_s=TIMEOUT_S)
+    server.run(server.steered.start())
     assert source.next()[0] == "broker-up"
     broker.produce("orders", b"v")
     assert source.next()[0] == "records"
@@ -54,7 +52,7 @@ def test_a_stream_goes_on_over_a_crash(stream: Open, broker: ConnectedBroker) ->
 
 
 def test_a_client_that_comes_back_is_told_what_it_missed(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
+    stream: Open, server: ControlApi, broker: ConnectedBroker
 ) -> None:
     source = stream("types=records,topics,requests")
     broker.produce("orders", b"1")
@@ -72,9 +70,7 @@ def test_a_client_that_comes_back_is_told_what_it_missed(
         assert next(data for name, data in missed if name == "records")["from"] == 1
 
 
-def test_a_new_stream_is_told_nothing_of_before(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker
-) -> None:
+def test_a_new_stream_is_told_nothing_of_before(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     stream("types=records,requests").close()
     until_left(server)
     with client(server) as app:
@@ -112,7 +108,7 @@ def test_an_id_of_another_server_is_told_as_dropped(stream: Open) -> None:
 
 
 def test_requests_that_the_journal_has_lost_are_told_as_dropped(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker, monkeypatch: pytest.MonkeyPatch
+    stream: Open, server: ControlApi, broker: ConnectedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = stream("types=requests")
     last = source.last_id
@@ -123,7 +119,7 @@ def test_requests_that_the_journal_has_lost_are_told_as_dropped(
             app.metadata("orders")
     journal = server.steered.operations.any_broker().services.journal
     assert isinstance(journal, request_journal.RequestJournal)
-    on_loop(server, lambda: [journal.entries.popleft() for _ in range(5)])
+    server.call(lambda: [journal.entries.popleft() for _ in range(5)])
     again = stream("types=requests", {"Last-Event-ID": last})
     name, data = again.next()
     assert (name, data["types"]) == ("dropped", ["requests"])
@@ -132,7 +128,7 @@ def test_requests_that_the_journal_has_lost_are_told_as_dropped(
 
 
 def test_a_slow_reader_is_told_how_much_it_lost(
-    stream: Open, server: ControlServerThread, monkeypatch: pytest.MonkeyPatch
+    stream: Open, server: ControlApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_ring, "MOST_EVENTS", 4)
     source, total = stream("types=clock"), 40
@@ -144,7 +140,7 @@ def test_a_slow_reader_is_told_how_much_it_lost(
             one.wake.set()
 
     for number in range(total):
-        on_loop(server, lambda number=number: tell(number))
+        server.call(lambda number=number: tell(number))
     had: list[int] = []
     lost = 0
     while not had or had[-1] < total - 1:
@@ -171,7 +167,7 @@ def test_a_stream_begins_with_the_time_of_a_retry_and_an_id(stream: Open) -> Non
 
 
 def test_a_silent_stream_has_a_comment_every_15_s_of_liveness(
-    stream: Open, broker: ConnectedBroker, server: ControlServerThread
+    stream: Open, broker: ConnectedBroker, server: ControlApi
 ) -> None:
     source = stream("types=transactions")
     broker.clock.advance("16s", liveness=True)
@@ -180,7 +176,7 @@ def test_a_silent_stream_has_a_comment_every_15_s_of_liveness(
     source.find_comment()
 
 
-def test_streams_share_a_watcher_and_leave_nothing(stream: Open, server: ControlServerThread) -> None:
+def test_streams_share_a_watcher_and_leave_nothing(stream: Open, server: ControlApi) -> None:
     assert not any(watchers(server).values())
     one, two = stream(), stream("types=requests")
     shared = watchers(server)
@@ -195,10 +191,10 @@ def test_streams_share_a_watcher_and_leave_nothing(stream: Open, server: Control
 
 @pytest.mark.parametrize("how", ["reset", "crash", "stop and start"])
 def test_nothing_is_left_after_the_broker_began_anew(
-    stream: Open, server: ControlServerThread, broker: ConnectedBroker, how: str
+    stream: Open, server: ControlApi, broker: ConnectedBroker, how: str
 ) -> None:
     source = stream("types=brokers")
-    before = on_loop(server, lambda: server.steered.brokers[0].maintenance)
+    before = server.call(lambda: server.steered.brokers[0].maintenance)
     if how == "reset":
         broker.reset()
         source.find("reset")
@@ -206,8 +202,8 @@ def test_nothing_is_left_after_the_broker_began_anew(
         broker.crash()
         source.find("broker-up")
     else:
-        server.thread.run(server.steered.stop(), deadline_s=TIMEOUT_S)
-        server.thread.run(server.steered.start(), deadline_s=TIMEOUT_S)
+        server.run(server.steered.stop())
+        server.run(server.steered.start())
         source.find("broker-up")
     assert len(before._listeners) == 1
     assert watchers(server)["logs"] == 1
@@ -216,16 +212,14 @@ def test_nothing_is_left_after_the_broker_began_anew(
 
 
 def test_a_server_that_stops_ends_its_streams() -> None:
-    with control_server() as server:
+    with control_api() as server:
         source = EventSource(server.url)
     with pytest.raises(EOFError):
         source.next()
     source.close()
 
 
-def test_the_number_of_streams_is_bounded(
-    stream: Open, server: ControlServerThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_streams_is_bounded(stream: Open, server: ControlApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "MOST_STREAMS", 2)
     first, _ = stream(), stream()
     refused = stream()
@@ -248,14 +242,14 @@ def test_wrong_arguments_are_refused(stream: Open, query: str, pointer: str) -> 
 
 
 def test_a_stream_needs_the_token() -> None:
-    with control_server(token="secret") as server, streams(server) as opened:
+    with control_api(token="secret") as server, streams(server) as opened:
         assert opened().response.status == 401
         assert opened("", {"Authorization": "Bearer secret"}).response.status == 200
         foreign = opened("", {"Authorization": "Bearer secret", "Origin": "http://elsewhere"})
         assert foreign.response.status == 403
 
 
-def test_a_client_that_breaks_off_leaves_nothing(server: ControlServerThread, broker: ConnectedBroker) -> None:
+def test_a_client_that_breaks_off_leaves_nothing(server: ControlApi, broker: ConnectedBroker) -> None:
     parts = urlsplit(server.url)
     for _ in range(5):
         with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=TIMEOUT_S) as raw:
@@ -264,7 +258,7 @@ def test_a_client_that_breaks_off_leaves_nothing(server: ControlServerThread, br
     until_left(server)
 
 
-def test_the_document_describes_the_stream(server: ControlServerThread) -> None:
+def test_the_document_describes_the_stream(server: ControlApi) -> None:
     connection = HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT_S)
     connection.request("GET", "/api/v1/openapi.json")
     document = json.loads(connection.getresponse().read())

@@ -1,0 +1,222 @@
+// The frame of the page: which view is shown, when it is brought up to date, keys, and light or dark.
+
+import { get, Problem, setToken, takeToken } from "/page/api.js";
+import { h, show } from "/page/dom.js";
+import * as overview from "/page/overview.js";
+import { link, onAction, showDialog, tell } from "/page/parts.js";
+import { ahead, counted, duration } from "/page/words.js";
+
+const EVERY_MS = 2_000;
+
+const VIEWS = [
+  ["o", "/", "Overview", () => overview],
+];
+
+const LATER = [];
+
+const KEYS = [
+  ["/", "search in this view"],
+  ["?", "show these keys"],
+  ["d", "dark or light"],
+  ["g, then the letter below", "go to a view"],
+];
+
+const main = document.getElementById("main");
+let shownState = null;
+let current = null;
+let timer = 0;
+let isPaused = false;
+let loading = null;
+let again = null;
+
+function place() {
+  const [name, query] = (location.hash.slice(1) || "/").split("?");
+  const parts = name.split("/").filter(Boolean).map(decoded);
+  return { name, parts, query: new URLSearchParams(query ?? "") };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function viewOf({ parts }) {
+  if (parts[0] === undefined) return overview;
+  const entry = [...VIEWS, ...LATER].find(([, address]) => address === `/${parts[0]}`);
+  return entry ? entry[3]() : overview;
+}
+
+/** Load the view of the address, and show it. Calls while one runs are one more at its end. */
+async function refresh({ isForced = false } = {}) {
+  if (loading) {
+    again = { isForced: isForced || (again?.isForced ?? false) };
+    return;
+  }
+  loading = once(isForced);
+  await loading;
+  loading = null;
+  if (again) {
+    const next = again;
+    again = null;
+    await refresh(next);
+  }
+}
+
+async function once(isForced) {
+  clearTimeout(timer);
+  const here = place();
+  const context = { params: here.parts.slice(1), query: here.query, isForced, rerender: () => refresh() };
+  try {
+    shownState = context.state = await get("/overview");
+    const view = await viewOf(here);
+    await view.load(context);
+    if (place().name !== here.name) return;
+    const isNew = current !== here.name;
+    current = here.name;
+    const title = view.titleOf ? view.titleOf(context) : view.title;
+    document.title = `${title} · kmini`;
+    header(here);
+    show(main, ...view.render(context));
+    main.dataset.view = view.title;
+    if (isNew) document.documentElement.dataset.ready = here.name;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    failed(error, here);
+  } finally {
+    timer = setTimeout(tick, EVERY_MS);
+  }
+}
+
+function failed(error, here) {
+  current = null;
+  header(here);
+  if (error.status === 401) return askForToken();
+  show(main, h("section", { class: "look" }, h("h1", {}, error.status === 0 ? "The server does not answer" : "This cannot be shown"),
+    h("p", {}, error.message), h("p", {}, link("/", "To the overview"))));
+}
+
+function askForToken() {
+  if (document.getElementById("token")) return;
+  show(main, h("section", { class: "look" }, h("h1", {}, "This server wants a token"),
+    h("p", {}, "kmini printed a link with it when it started, or it is what KMINI_HTTP_TOKEN says. The page keeps it in memory until it is closed or loaded again."),
+    h("form", { class: "form", onsubmit: (event) => {
+      event.preventDefault();
+      setToken(document.getElementById("token").value);
+      document.getElementById("token").remove();
+      refresh({ isForced: true });
+    } }, h("label", { class: "field" }, h("span", {}, "Token"), h("input", { id: "token", type: "password", autocomplete: "off" })),
+      h("button", {}, "Use it"))));
+  document.getElementById("token").focus();
+}
+
+function tick() {
+  if (document.hidden || isPaused) timer = setTimeout(tick, EVERY_MS);
+  else refresh();
+}
+
+function header(here) {
+  const state = shownState;
+  document.getElementById("dot").className = state?.brokers.every((one) => one.is_running) ? "dot up" : "dot";
+  if (state) {
+    const addresses = state.brokers.map((one) => one.address).filter(Boolean);
+    show(document.getElementById("server"), addresses.length > 1 ? counted(addresses.length, "broker") : addresses[0] ?? "not running",
+      h("span", { class: "quiet" }, ` up ${duration(state.up_ms)}`));
+  }
+  show(document.getElementById("nav"), h("ul", {}, VIEWS.map(([key, address, name]) => {
+    const isHere = address === "/" ? !here.parts.length || here.parts[0] === "topics" : here.parts[0] === address.slice(1);
+    return h("li", {}, h("a", { href: `#${address}`, "aria-current": isHere ? "page" : undefined, title: `Keys: g ${key}` }, name));
+  })));
+  show(document.getElementById("tools"),
+    state && h("span", { class: state.ahead_ms ? "moved" : "quiet" }, `clock: ${ahead(state.ahead_ms)}`),
+    state && state.rule_count > 0 && h("span", { class: "moved" }, counted(state.rule_count, "fault rule")),
+    h("button", { type: "button", id: "help", onclick: help, title: "Keys (?)" }, "Keys"),
+    h("button", { type: "button", id: "theme", onclick: toggleTheme, title: "Dark or light (d)" }, isDark() ? "Light" : "Dark"));
+}
+
+// --- dark and light
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function toggleTheme() {
+  const chosen = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = chosen;
+  try {
+    localStorage.setItem("kmini-theme", chosen);
+  } catch {
+    // without storage the choice holds until the page is loaded again
+  }
+  header(place());
+}
+
+function rememberedTheme() {
+  try {
+    const chosen = localStorage.getItem("kmini-theme");
+    if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
+  } catch {
+    // the system's choice holds
+  }
+}
+
+// --- keys
+
+let isGoing = false;
+
+function help() {
+  const rows = [...KEYS, ...VIEWS.map(([key, , name]) => [`g ${key}`, name])];
+  showDialog("Keys", [h("dl", { class: "keys" }, rows.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]))]);
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("dialog").open) return;
+  const isTyping = event.target.closest?.("input:not([type=checkbox]), textarea, select");
+  if (isTyping) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (isGoing) {
+    isGoing = false;
+    const view = VIEWS.find(([key]) => key === event.key);
+    if (view) {
+      location.hash = view[1];
+      event.preventDefault();
+    }
+    return;
+  }
+  const act = { "/": focusSearch, "?": help, d: toggleTheme, g: () => (isGoing = true) }[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+}
+
+function focusSearch() {
+  const found = document.getElementById("search");
+  if (found) found.focus();
+  else tell("There is nothing to search in this view.");
+}
+
+document.addEventListener("keydown", onKey);
+document.getElementById("skip").onclick = (event) => {
+  event.preventDefault();
+  main.focus();
+};
+addEventListener("hashchange", () => {
+  takeToken();
+  refresh({ isForced: true });
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) refresh();
+});
+onAction(() => refresh({ isForced: true }));
+
+rememberedTheme();
+takeToken();
+header(place());
+refresh({ isForced: true });

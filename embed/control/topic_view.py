@@ -1,0 +1,123 @@
+"""The last records of a topic, cut to what a page can show: beside `records`, which gives all of them whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kmini.contents import Isolation, RecordState, shown
+from kmini.protocol.records.record import Header
+
+if TYPE_CHECKING:
+    from kmini.shared_operations import SharedOperations
+    from kmini.storage.log import PartitionLog
+
+MOST_BYTES = 64 * 1024
+"""Bytes of a key, of a value and of a header's value that are shown unless more are asked for."""
+PAUSE_RECORDS = 500
+"""Records after which others of the loop's tasks run."""
+
+
+class ShownRecord(NamedTuple):
+    """A record, its key and value perhaps cut."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds since the epoch; -1 without a timestamp."""
+    key: bytes | None
+    key_bytes: int
+    """The size of the whole key; -1 for null."""
+    value: bytes | None
+    value_bytes: int
+    """The size of the whole value; -1 for null."""
+    headers: tuple[Header, ...]
+    state: RecordState
+    """As `Record.state`."""
+
+
+class TopicView:
+    """The records of a topic as a page shows them. Raises UnknownTopicOrPartition."""
+
+    def __init__(self, operations: SharedOperations, topic: str) -> None:
+        self._operations = operations
+        self._topic = topic
+
+    async def latest(
+        self,
+        partition: int | None = None,
+        *,
+        count: int = 50,
+        before: int | None = None,
+        key: bytes | None = None,
+        isolation: Isolation = "uncommitted",
+        most_bytes: int = MOST_BYTES,
+    ) -> list[ShownRecord]:
+        """The last `count` records of a partition, or of all by their timestamps, the newest first.
+
+        With `before` they end before this offset, and `partition` must be given; with `key` only records of this key
+        count, and with `isolation` those that it hides do not. Keys and values are cut after `most_bytes`; 0 cuts
+        nothing. Raises LeaderNotAvailable, and ValueError for `before` without a partition.
+        """
+        if before is not None and partition is None:
+            raise ValueError(f"before={before}: say of which partition")
+        logs = [led.log for _, led in self._operations.leaders_of(self._topic, partition)]
+        logs.sort(key=_largest_timestamp, reverse=True)
+        found: list[ShownRecord] = []
+        for log in logs:
+            if len(found) >= count and _largest_timestamp(log) < found[count - 1].timestamp:
+                break
+            end = log.high_watermark if before is None else min(before, log.high_watermark)
+            found += await _last_of(log, end, count, key, isolation, most_bytes)
+            found.sort(key=lambda one: (one.timestamp, one.partition, one.offset), reverse=True)
+        if partition is not None:
+            found.sort(key=lambda one: one.offset, reverse=True)
+        return found[:count]
+
+
+async def _last_of(
+    log: PartitionLog, end: int, count: int, key: bytes | None, isolation: Isolation, most_bytes: int
+) -> list[ShownRecord]:
+    """The last records before `end`: of ever longer pieces of the log, until there are enough."""
+    found: list[ShownRecord] = []
+    length = count
+    while end > log.log_start_offset and len(found) < count:
+        start = max(end - length, log.log_start_offset)
+        piece = [*_shown(log, start, end, key, isolation, most_bytes)]
+        found = piece[-(count - len(found)) :] + found
+        end, length = start, min(length * 2, PAUSE_RECORDS)
+        await asyncio.sleep(0)
+    return found
+
+
+def _shown(
+    log: PartitionLog, start: int, end: int, key: bytes | None, isolation: Isolation, most_bytes: int
+) -> Iterator[ShownRecord]:
+    for record in shown(log, isolation, since=start):
+        if record.offset >= end:
+            return
+        if key is None or record.key == key:
+            yield ShownRecord(
+                log.topic_partition.partition,
+                record.offset,
+                record.timestamp,
+                _cut(record.key, most_bytes),
+                _size(record.key),
+                _cut(record.value, most_bytes),
+                _size(record.value),
+                tuple((name, _cut(value, most_bytes)) for name, value in record.headers),
+                record.state,
+            )
+
+
+def _cut(data: bytes | None, most: int) -> bytes | None:
+    return data if data is None or most == 0 else data[:most]
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _largest_timestamp(log: PartitionLog) -> int:
+    return max((segment.largest_timestamp for segment in log.segments), default=-1)

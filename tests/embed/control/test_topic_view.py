@@ -1,0 +1,49 @@
+"""The last records of a topic as a page shows them."""
+
+from __future__ import annotations
+
+from kmini.control import topic_view
+from support.control_api import ControlApi
+
+
+def produce(api: ControlApi, value: str | None, partition: int = 0, **more: object) -> None:
+    api.done("POST", "/topics/orders/records", {"value": value, "partition": partition, **more})
+
+
+def test_the_newest_of_all_partitions_come_first(api: ControlApi) -> None:
+    for number in range(6):
+        produce(api, str(number), number % 2, timestamp_ms=1_000 + number)
+    found = api.done("GET", "/topics/orders/latest?count=3")
+    assert [(one["value"], one["partition"], one["offset"]) for one in found] == [("5", 1, 2), ("4", 0, 2), ("3", 1, 1)]
+
+
+def test_records_before_an_offset_are_those_of_its_partition(api: ControlApi) -> None:
+    for number in range(5):
+        produce(api, str(number))
+    found = api.done("GET", "/topics/orders/latest?partition=0&before=3&count=2")
+    assert [one["offset"] for one in found] == [2, 1]
+    assert "say of which partition" in api.problem("GET", "/topics/orders/latest?before=3")["detail"]
+
+
+def test_a_search_by_key_goes_back_to_the_begin_of_the_log(api: ControlApi) -> None:
+    produce(api, "wanted", key="42")
+    for number in range(topic_view.PAUSE_RECORDS + 200):
+        produce(api, str(number), key="41")
+    found = api.done("GET", "/topics/orders/latest?count=1&key=42")
+    assert [one["value"] for one in found] == ["wanted"]
+
+
+def test_long_values_are_cut_and_their_size_is_told(api: ControlApi) -> None:
+    produce(api, "x" * (topic_view.MOST_BYTES + 1), key=None)
+    (cut,) = api.done("GET", "/topics/orders/latest")
+    assert (len(cut["value"]), cut["value_bytes"]) == (topic_view.MOST_BYTES, topic_view.MOST_BYTES + 1)
+    assert (cut["key"], cut["key_bytes"]) == (None, -1)
+    (whole,) = api.done("GET", "/topics/orders/latest?most_bytes=0")
+    assert len(whole["value"]) == topic_view.MOST_BYTES + 1
+
+
+def test_a_deleted_record_is_not_shown(api: ControlApi) -> None:
+    for number in range(3):
+        produce(api, str(number))
+    api.done("POST", "/topics/orders/delete-records", {"offset": 2, "partition": 0})
+    assert [one["offset"] for one in api.done("GET", "/topics/orders/latest?count=50")] == [2]
