@@ -136,6 +136,7 @@ def _sentence(error: click.ClickException) -> str:
         "produce": ("kmini.cli.produce:produce", "Send lines to a topic, each as a record."),
         "consume": ("kmini.cli.consume:consume", "Print the records of a topic."),
         "delete-records": ("kmini.cli.delete_records:delete_records", "Delete the records before an offset (KIP-107)."),
+        "doctor": ("kmini.cli.doctor:doctor", "Look for what is wrong with a Kafka, and say what to change."),
         "health": ("kmini.cli.health:health", "Check whether a broker answers; the exit code tells."),
         "storage": ("kmini.cli.storage:storage", "Prepare a data directory: its cluster id, and users of SCRAM."),
         "log": ("kmini.cli.log:log", "Show the files of a data directory."),

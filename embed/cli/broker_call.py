@@ -68,19 +68,27 @@ remembered_timeout_option = timeout_option(expose_value=False, callback=_remembe
 """`--timeout-ms` for `ask`, without an argument of the command."""
 
 
+command_config_option = click.option(
+    "--command-config",
+    metavar="FILE",
+    envvar="KMINI_COMMAND_CONFIG",
+    expose_value=False,
+    callback=_remember_sasl,
+    help="Settings of the client, as a properties file: security.protocol, sasl.mechanism, sasl.jaas.config.",
+)
+"""`--command-config`, without an argument of the command: `remembered_sasl` has what it says."""
+
+
 def bootstrap_option(command: F) -> F:
     """Add the options of every command that calls `ask`: broker, credentials and time-out."""
-    with_timeout = remembered_timeout_option(command)
-    with_config = click.option(
-        "--command-config",
-        metavar="FILE",
-        envvar="KMINI_COMMAND_CONFIG",
-        expose_value=False,
-        callback=_remember_sasl,
-        help="Settings of the client, as a properties file: security.protocol, sasl.mechanism, sasl.jaas.config.",
-    )
-    result: F = address_option(with_config(with_timeout))
+    result: F = address_option(command_config_option(remembered_timeout_option(command)))
     return result
+
+
+def remembered_sasl() -> Sasl | None:
+    """The credentials that the command's options name."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_SASL)
 
 
 def ask(
@@ -101,7 +109,7 @@ def ask(
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     timeout_ms = meta.get(_TIMEOUT_MS, TIMEOUT_MS) if timeout_ms is None else timeout_ms
-    sasl = meta.get(_SASL) if sasl is None else sasl
+    sasl = remembered_sasl() if sasl is None else sasl
 
     def report_unreachable(sentence: str) -> None:
         click.echo(f"kmini: {sentence} (still trying)", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kmini.client import Client, ConfigResource
 from kmini.client.deadline import Deadline
@@ -34,14 +34,18 @@ async def server_identity(client: Client) -> str:
     release. Raises KafkaError if no broker answers."""
     metadata = await client.metadata([])
     connection = await client.cluster.any_connection(Deadline(client.timeout_ms))
-    release = release_of({api: highest for api, (_, highest) in connection.versions.items()})
-    if (metadata.cluster_id or "").startswith("redpanda."):
-        return "Redpanda"
     node = metadata.brokers[0].node_id
-    is_kmini = any(
-        entry.name == AS_VERSION for entry in await client.describe_configs(ConfigResource.broker(node), [AS_VERSION])
-    )
-    return f"kmini as Kafka {release}" if is_kmini else f"Apache Kafka {release}"
+    settings = await client.describe_configs(ConfigResource.broker(node), [AS_VERSION])
+    return identity_of(metadata.cluster_id, connection.versions, (entry.name for entry in settings))
+
+
+def identity_of(cluster_id: str | None, versions: Mapping[int, tuple[int, int]], settings: Iterable[str]) -> str:
+    """The server and its release, by its cluster id, the versions that it serves of each API key, and the names of its
+    settings, `AS_VERSION` among those asked for."""
+    if (cluster_id or "").startswith("redpanda."):
+        return "Redpanda"
+    release = release_of({api: highest for api, (_, highest) in versions.items()})
+    return f"kmini as Kafka {release}" if AS_VERSION in settings else f"Apache Kafka {release}"
 
 
 def release_of(highest: Mapping[int, int]) -> str:

@@ -31,6 +31,7 @@ LEAVES = [
     ["delete-records"],
     ["log", "dump"],
     ["health"],
+    ["doctor"],
 ]
 
 
@@ -80,8 +81,11 @@ def test_a_health_check_imports_neither_broker_nor_client() -> None:
     assert not {name for name in imported if name.startswith(heavy)}
 
 
-def test_commands_that_ask_import_no_broker() -> None:
-    imported = modules_after("topic", "list", "-b", "127.0.0.1:1")
+@pytest.mark.parametrize(
+    "command", [["topic", "list", "-b", "127.0.0.1:1"], ["doctor", "127.0.0.1:1"]], ids=["topic", "doctor"]
+)
+def test_commands_that_ask_import_no_broker(command: list[str]) -> None:
+    imported = modules_after(*command)
     assert "kmini.client" in imported
     assert not {name for name in imported if name.startswith(("kmini.broker", "kmini.storage", "rich", "uvloop"))}
 
