@@ -15,7 +15,8 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
   $(shell grep -rl 'import cython_words as cython' --include='*.py' protocol storage broker)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client clean
+.PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
+  control-clients clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -23,7 +24,7 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars spark-jars old-client ## run the tests
+test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients ## run the tests
 	$(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
@@ -90,6 +91,18 @@ old-client: $(VENV)/bin/python
 	         --target .peers/$(OLD_CLIENT) $(subst python-,python==,$(OLD_CLIENT)) \
 	       && touch .peers/$(OLD_CLIENT)/.complete; } \
 	  || echo "could not fetch $(OLD_CLIENT): the tests that need it will skip"
+
+# The clients of examples/control: Node's, whose package.json says which release, and Go's, compiled once into Go's cache.
+control-clients:
+	@if [ -e .peers/kafkajs/.complete ]; then :; \
+	elif command -v npm >/dev/null; then \
+	  mkdir -p .peers/kafkajs && cp examples/control/node/package.json .peers/kafkajs/ \
+	    && npm install --silent --no-audit --no-fund --prefix .peers/kafkajs && touch .peers/kafkajs/.complete \
+	    || echo "could not fetch kafkajs: the tests that need it will skip"; \
+	else echo "no npm: the tests of the control API in Node will skip"; fi
+	@if command -v go >/dev/null; then \
+	  cd examples/control/go && go vet . || echo "could not fetch franz-go: the tests that need it will skip"; \
+	else echo "no go: the tests of the control API in Go will skip"; fi
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

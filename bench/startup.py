@@ -2,6 +2,8 @@
 
 python   `python -c "import asyncio"` from its launch to its end: the time of a bare Python on this machine
 serve    from launching `kmini serve` to its first ApiVersions answer
+http     the same for `kmini serve --http 0`
+ready    from launching `kmini serve --http 0` to the link of its control API
 broker   `with Broker()` in a process that has started one before
 kafka    from launching Apache Kafka to its first answer, in a directory that was formatted before, where it is
 
@@ -26,6 +28,7 @@ from peers import ServerProcess, apache_kafka, kmini_command
 from support.server_process import PORT, answers, kafka_command
 
 START_TIMEOUT_S = 60
+HTTP = ("--http", "0")
 
 
 def bare_python() -> None:
@@ -49,9 +52,25 @@ def launch(command: list[str]) -> float:
     return taken * 1000
 
 
-def launch_kmini() -> float:
+def launch_kmini(*options: str) -> float:
     with tempfile.TemporaryDirectory() as directory:
-        return launch(kmini_command(Path(directory) / "data", {}))
+        return launch([*kmini_command(Path(directory) / "data", {}), *options])
+
+
+def until_link() -> float:
+    """Milliseconds from launching a broker with a control API until that is served."""
+    with tempfile.TemporaryDirectory() as directory:
+        command = [*kmini_command(Path(directory) / "data", {}), *HTTP]
+        start = time.perf_counter()
+        parts = [part.replace(PORT, "0") for part in command]
+        with subprocess.Popen(parts, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout is not None
+            while not process.stdout.readline().startswith(b"http://"):
+                if process.poll() is not None:
+                    sys.exit(f"ended: {' '.join(parts)}")
+            taken = time.perf_counter() - start
+            process.terminate()
+        return taken * 1000
 
 
 def embedded() -> float:
@@ -81,9 +100,14 @@ def measure(repetitions: int, directory: Path) -> dict[str, float]:
     launches: dict[str, Callable[[], float]] = {
         "python": lambda: milliseconds(bare_python),
         "serve": launch_kmini,
+        "http": lambda: launch_kmini(*HTTP),
+        "ready": until_link,
         "broker": embedded,
     }
-    commands = {"idle": kmini_command(directory / "idle", {})}
+    commands = {
+        "idle": kmini_command(directory / "idle", {}),
+        "http_idle": [*kmini_command(directory / "http", {}), *HTTP],
+    }
     if reason := apache_kafka.why_unavailable():
         print(f"without Apache Kafka: {reason}", file=sys.stderr)
     else:

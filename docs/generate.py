@@ -34,6 +34,7 @@ from kmini.storage.log_config import LogConfig
 sys.path.append(str(Path(__file__).resolve().parent))
 
 from api_page import api
+from control_page import control_api
 from findings_page import findings_page
 from markdown_page import NOTE, one_line, table
 
@@ -48,6 +49,7 @@ def pages() -> dict[str, str]:
         "docs/reference/apis.md": apis(),
         "docs/reference/command-line.md": command_line(),
         "docs/reference/configs.md": configs(),
+        "docs/reference/control-api.md": control_api(),
         "docs/reference/errors.md": error_codes(),
         "docs/reference/findings.md": findings_page(),
         "docs/reference/metrics.md": metrics(),

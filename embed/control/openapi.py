@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 from kmini.control.calls import Argument, argument_schema, signature_of
@@ -88,6 +87,8 @@ _EVENTS = {
 @cache
 def openapi_document(operations: type[SharedOperations]) -> dict[str, Any]:
     """The document for a server whose table is of this class: that of a broker, or that of a cluster."""
+    from importlib.metadata import version  # memory counts
+
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         table = operations if route.table is SharedOperations else route.table

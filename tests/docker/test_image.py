@@ -121,7 +121,7 @@ def test_every_page_and_file_names_the_image_with_its_tag() -> None:
         found
         for page in pages
         if page.is_file()
-        for found in re.findall(r"(?<![\w./-])kmini:([\w.-]+)", page.read_text(encoding="utf-8"))
+        for found in re.findall(r"(?<![\w./:-])kmini:([\w.-]+)", page.read_text(encoding="utf-8"))
     ]
     assert len(named) > 8
     assert set(named) == {tag()}
