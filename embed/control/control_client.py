@@ -21,7 +21,7 @@ from kmini.control.access import JSON
 from kmini.control.calls import signature_of
 from kmini.control.json_kinds import to_json
 from kmini.control.problems import error_of
-from kmini.control.routes import PREFIX, ROUTE_OF, Route
+from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTE_OF, Route
 
 CONNECT_S = 10.0
 """Seconds that a connection may take."""
@@ -41,7 +41,10 @@ class ControlClient:
         left = {name: to_json(plain(value)) for name, value in arguments.items()}
         path = route.path
         for name in route.path_arguments:
-            value = about[name] if name in about else left.pop(name if name in left else "name")
+            if name == BROKER and name not in left:
+                value = ONLY_BROKER
+            else:
+                value = about[name] if name in about else left.pop(name if name in left else "name")
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""), 1)
         if self._session is None:
             self._session = aiohttp.ClientSession(

@@ -278,10 +278,10 @@ class ControlOperations:
         config = self._broker(broker).config.current
         return [SettingState.of(setting) for setting in broker_settings(config) if setting.is_listed]
 
-    async def alter_broker_configs(self, broker: int, configs: Mapping[str, str | int | float | bool | None]) -> None:
+    async def alter_broker_configs(self, broker: int, changes: Mapping[str, str | int | float | bool | None]) -> None:
         """Change these settings of a broker while it runs; null takes one back. Raises BrokerNotRunning, InvalidConfig
         and InvalidRequest."""
-        await _alter(self._broker(broker), BROKER, str(broker), configs)
+        await _alter(self._broker(broker), BROKER, str(broker), changes)
 
     async def cleaner(self, broker: int) -> list[CleanerState]:
         """How dirty the logs of compacted partitions are that a broker has. Raises BrokerNotRunning."""
@@ -327,9 +327,9 @@ class TopicControl:
         known, config = self._operations.known_topic(self._topic), self._operations.any_broker().config.current
         return [SettingState.of(setting) for setting in topic_settings(known.configs, config) if setting.is_listed]
 
-    async def alter_configs(self, configs: Mapping[str, str | int | float | bool | None]) -> None:
+    async def alter_configs(self, changes: Mapping[str, str | int | float | bool | None]) -> None:
         """Change these settings of the topic; null takes one back. Raises InvalidConfig."""
-        await _alter(self._operations.any_broker(), TOPIC, self._topic, configs)
+        await _alter(self._operations.any_broker(), TOPIC, self._topic, changes)
 
     async def segments(self, partition: int | None = None) -> list[PartitionSegments]:
         """The segments of each partition, or of one, at its leader. Raises LeaderNotAvailable."""

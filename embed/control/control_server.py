@@ -30,7 +30,7 @@ from kmini.control.page_files import SECURITY_HEADERS, page_files
 from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of, without_data_dir
 from kmini.control.record_decoding import DECODERS
 from kmini.control.report_control import ReportControl
-from kmini.control.routes import PREFIX, ROUTES, Route
+from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTES, Route
 from kmini.control.topic_view import TopicView
 from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
@@ -150,6 +150,8 @@ class ControlServer:
             kind = "a cluster" if route.table is SharedOperations else "a broker"
             raise RuntimeError(f"{route.verb} {route.path} is for {kind}, and this is none")
         signature = signature_of(getattr(type(table), route.method))
+        if BROKER in about and BROKER not in signature.arguments:
+            self._check_only_broker(about.pop(BROKER))
         arguments = signature.bind(document, {**texts, **route.named(about, signature.arguments)})
         result = await self._result(route, method, arguments)
         if signature.result is None:
@@ -157,6 +159,15 @@ class ControlServer:
         if route.is_text:
             return web.Response(text=without_data_dir(result, self._served.data_dir), content_type="text/plain")
         return web.Response(body=await _written(result, DECODERS[decode]), content_type="application/json")
+
+    def _check_only_broker(self, number: str) -> None:
+        """Check the broker of a path for a method that has no choice. Raises BrokerNotRunning and WrongValue."""
+        if number == ONLY_BROKER:
+            return
+        try:
+            self._served.operations.one_broker(int(number))
+        except ValueError:
+            raise WrongValue(f"broker={number!r}: must be a number, or {ONLY_BROKER}", f"/{BROKER}") from None
 
     async def _result(
         self, route: Route, method: Callable[..., Coroutine[Any, Any, Any]], arguments: dict[str, Any]

@@ -25,6 +25,12 @@ from kmini.transaction_handle import TransactionOperations
 
 PREFIX = "/api/v1"
 
+BROKER = "broker"
+"""The argument of a path that is the number of a broker."""
+
+ONLY_BROKER = "only"
+"""What a path may say instead of a number where there is one broker, as in `POST /brokers/only/pause`."""
+
 _TABLES: tuple[tuple[type, str, str], ...] = (
     (
         ControlOperations,

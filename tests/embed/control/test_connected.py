@@ -357,3 +357,11 @@ def test_a_connection_leaves_nothing_behind(server: ControlApi) -> None:
     with pytest.raises(RuntimeError, match="the broker does not run"):
         broker.topics()
     broker.close()
+
+
+def test_the_only_broker_is_paused_and_goes_on(broker: ConnectedBroker) -> None:
+    broker.pause()
+    with pytest.raises(ValueError, match="paused already"):
+        broker.pause()
+    broker.reconnect()
+    assert broker.topics() == ["orders"]
