@@ -14,7 +14,7 @@ try:
     import aiohttp
     from yarl import URL
 except ImportError as error:
-    raise ImportError("kmini.connect needs the extra http: pip install 'kmini[http]'") from error
+    raise ImportError("kmini.connect needs aiohttp; pip install '.[http]' in a clone of kmini installs it") from error
 
 from kmini.broker.clock import milliseconds
 from kmini.control.access import JSON
