@@ -51,6 +51,8 @@ class Controller:
         self.paused_tasks = PausedTasks()
         """Tasks that run again once a topic, a partition or the live brokers have changed."""
         self._topics: dict[str, Topic] = {}
+        self.topic_changes = 0
+        """Rises with every change of topics, their partitions and their settings."""
         self._by_id: dict[bytes, Topic] = {}
         self._folded_names: dict[str, set[str]] = {}
         self._broker_configs = stored.broker_configs
@@ -258,6 +260,7 @@ class Controller:
         """Forget topics, all or none, before their folders go. Their ids are kept until each broker has called
         `gone_from`."""
         self._database.delete_topics(topics)
+        self.topic_changes += 1
         for topic in topics:
             del self._topics[topic.name]
             del self._by_id[topic.id]
@@ -380,6 +383,7 @@ class Controller:
     def _remember(self, topic: Topic) -> None:
         if self.paused_tasks:
             self.paused_tasks.resume()
+        self.topic_changes += 1
         self._topics[topic.name] = topic
         self._by_id[topic.id] = topic
         self._folded_names.setdefault(_fold(topic.name), set()).add(topic.name)

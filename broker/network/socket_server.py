@@ -72,6 +72,8 @@ class Server:
         self.is_suspended = False
         """Whether arriving requests wait, as in a process that was stopped with SIGSTOP."""
         self.connections: set[Connection] = set()
+        self.when_left: list[Callable[[Connection], None]] = []
+        """Are called with every connection that has ended; they must be quick."""
         self._port_mapping = read_routes() if services.config.current.kmini_mapped_listeners else PortMapping("")
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
@@ -255,6 +257,8 @@ class Server:
 
     def unregister(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        for watcher in self.when_left:
+            watcher(connection)
         host = connection.peer[0]
         self._per_host[host] -= 1
         if not self._per_host[host]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kmini.broker.controller.topology import PartitionState, Topic
     from kmini.broker.faults.active_rule import ActiveRule
     from kmini.broker.logs.log_maintenance import LogMaintenance
+    from kmini.broker.network.connection import Connection
     from kmini.broker.transactions.transaction import Transaction
     from kmini.broker.transactions.transaction_coordinator import TransactionCoordinator
     from kmini.broker.transactions.transaction_records import Entry
@@ -64,6 +65,12 @@ class _Client(NamedTuple):
     broker: int
     address: str
 
+    @classmethod
+    def of(cls, connection: Connection) -> _Client:
+        host, port = connection.peer
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return cls(connection.server.services.node_id, address)
+
 
 class _RuleState(NamedTuple):
     """What a look saw of a fault rule."""
@@ -91,12 +98,17 @@ class Changes:
         self._reset_from: Controller | None = None
         """The controller that a reset under way replaces."""
         self._topics: dict[str, Topic] = {}
+        self._seen_topics: tuple[Controller, int] | None = None
+        """The controller that the last look saw, and its `topic_changes`."""
         self._groups: dict[str, tuple[str, int, int]] = {}
         """State, generation and number of members."""
         self._transactions: dict[str, Entry] = {}
         self._moved_transactions: deque[tuple[str, Entry]] = deque()
         self._brokers: set[int] = set()
         self._clients: dict[_Client, str | None] = {}
+        """The client ids of the connections that were told."""
+        self._left: deque[tuple[_Client, Connection]] = deque()
+        """Connections that have ended since the last look."""
         self._unnamed: set[_Client] = set()
         """Connections without a client id at the last look: they may be about to give it."""
         self._rules: dict[str, _RuleState] = {}
@@ -148,6 +160,7 @@ class Changes:
         for watched in self._watched.values():
             self._let_go(watched)
         self._watched.clear()
+        self._seen_topics = None
 
     # --- brokers, and what they tell of by themselves
 
@@ -174,6 +187,7 @@ class Changes:
     def _begin_with(self, broker: BrokerServer) -> _Watched:
         watched = self._watched[broker.node_id] = _Watched(broker)
         broker.on_reset.append(self._reset_begins)
+        broker.server.when_left.append(self._client_left)
         self.requests.use(broker.services.journal)
         return watched
 
@@ -200,6 +214,7 @@ class Changes:
         self._let_go_of_logs(watched)
         self._let_go_of_transactions(watched)
         watched.broker.on_reset.remove(self._reset_begins)
+        watched.broker.server.when_left.remove(self._client_left)
 
     def _let_go_of_logs(self, watched: _Watched) -> None:
         if watched.maintenance is not None:
@@ -227,7 +242,7 @@ class Changes:
     def _see_reset(self) -> None:
         """The data are others; what there is now is told as new."""
         self._reset_from = None
-        self._topics = {}
+        self._topics, self._seen_topics = {}, None
         self._logs.forget()
         self._groups, self._transactions = {}, {}
         self._moved_transactions.clear()
@@ -241,11 +256,13 @@ class Changes:
     # --- topics and partitions
 
     def _see_topics(self, controller: Controller) -> None:
+        seen = (controller, controller.topic_changes)
+        if seen == self._seen_topics:
+            return
+        self._seen_topics = seen
         topics, known = controller.topics, self._topics
         changed = [topic for name, topic in topics.items() if known.get(name) is not topic]
         gone = known.keys() - topics.keys()
-        if not changed and not gone:
-            return
         for name in sorted(gone):
             self._topic_went(known[name])
         for topic in changed:
@@ -389,26 +406,38 @@ class Changes:
             self._tell("faults", "rule-released", {"rule": name, "held": [one.text for one in active.held]})
         return now
 
+    def _client_left(self, connection: Connection) -> None:
+        if connection.peer[1] != 0:  # other brokers come from port 0
+            self._left.append((_Client.of(connection), connection))
+
     def _see_clients(self, brokers: Collection[BrokerServer]) -> None:
-        seen: dict[_Client, str | None] = {}
-        unnamed: set[_Client] = set()
+        known, unnamed = self._clients, self._unnamed
+        while self._left:
+            client, connection = self._left.popleft()
+            if client not in known:  # it has come since the last look
+                self._client_came(client, connection)
+            self._client_went(client)
+        seen: set[_Client] = set()
+        self._unnamed = set()
         for broker in brokers:
             for connection in broker.server.connections:
-                host, port = connection.peer
-                if port == 0 or connection.is_closing:  # other brokers come from port 0
+                if connection.peer[1] == 0 or connection.is_closing:
                     continue
-                client = _Client(broker.node_id, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-                client_id = connection.client_id
-                if client in self._clients:
-                    seen[client] = client_id
-                elif client_id is None and client not in self._unnamed:
-                    unnamed.add(client)
-                else:
-                    seen[client] = client_id
-                    data = {**client._asdict(), "client_id": client_id, "listener": connection.listener.name}
-                    software = " ".join(filter(None, connection.software))
-                    self._tell("clients", "client-connected", {**data, "software": software})
-        for client, client_id in self._clients.items():
-            if client not in seen:
-                self._tell("clients", "client-disconnected", {**client._asdict(), "client_id": client_id})
-        self._clients, self._unnamed = seen, unnamed
+                client = _Client.of(connection)
+                seen.add(client)
+                if client not in known and connection.client_id is None and client not in unnamed:
+                    self._unnamed.add(client)
+                elif client not in known:
+                    self._client_came(client, connection)
+        for client in known.keys() - seen:
+            self._client_went(client)
+
+    def _client_came(self, client: _Client, connection: Connection) -> None:
+        self._clients[client] = connection.client_id
+        data = {**client._asdict(), "client_id": connection.client_id, "listener": connection.listener.name}
+        software = " ".join(filter(None, connection.software))
+        self._tell("clients", "client-connected", {**data, "software": software})
+
+    def _client_went(self, client: _Client) -> None:
+        client_id = self._clients.pop(client)
+        self._tell("clients", "client-disconnected", {**client._asdict(), "client_id": client_id})

@@ -63,7 +63,7 @@ class EventRing:
     def add(self, kind: str, name: str, data: Mapping[str, Any], topics: Collection[str] = ()) -> None:
         """Keep a new event of a type; drop the oldest one above MOST_EVENTS."""
         ring = self._rings[kind]
-        if len(ring) >= MOST_EVENTS:
+        while len(ring) >= MOST_EVENTS:
             self._evicted[kind] = ring.popleft().number
         ring.append(Event(self.next_number, frozenset(topics), event_text(name, data)))
         self._codes.append(_CODE_OF[kind])

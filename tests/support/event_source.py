@@ -99,6 +99,7 @@ def watchers(server: ControlApi) -> dict[str, int]:
             "tasks": len(looks),
             "logs": sum(len(one.maintenance._listeners) - 1 for one in brokers),  # the cleaner listens always
             "resets": sum(len(one.on_reset) - 1 for one in brokers),  # the fault rules
+            "clients": sum(len(one.server.when_left) for one in brokers),
             "transactions": sum(len(one.transactions.watchers) for one in brokers),
             "journal": sum(len(one.services.journal.watchers) for one in brokers if one.services.journal),
             "streams": len(server.server.events._streams),
