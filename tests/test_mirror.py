@@ -40,7 +40,7 @@ STANDS_FOR = {
     "pipeline/audit/local_audit.py": "tests/pipeline/audit/test_segment_facts.py",
     "pipeline/audit/rendering.py": "tests/pipeline/audit/test_command.py",
     "embed/cluster_operations.py": "tests/embed/test_cluster.py",
-    "embed/lives.py": "tests/embed/test_embedded.py",
+    "embed/lives.py": "tests/embed/control/test_steered.py",
     "pipeline/audit/report.py": "tests/pipeline/audit/test_assessment.py",
     "pipeline/audit/segment_headers.py": "tests/pipeline/audit/test_assessment.py",
     "pipeline/logs/arrow_columns.py": "tests/pipeline/logs/test_segment_scan.py",

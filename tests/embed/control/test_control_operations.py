@@ -135,7 +135,7 @@ def test_records_are_seeded_and_missing_topics_created(api: ControlApi) -> None:
 def test_the_clock_tells_how_far_it_is_ahead(api: ControlApi) -> None:
     api.done("POST", "/clock/advance", {"duration": "7d"})
     state = api.done("GET", "/clock")
-    assert state["ahead_ms"] == 7 * 86_400_000
+    assert 0 <= 7 * 86_400_000 - state["ahead_ms"] < 60_000  # what came due took its time
     assert abs(api.done("GET", "/clock/now-ms") - state["now_ms"]) < 60_000
 
 
