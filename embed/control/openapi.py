@@ -51,9 +51,10 @@ _EVENTS = {
     "operationId": "get_events",
     "tags": ["the server"],
     "summary": "What changes, as Server-Sent Events",
-    "description": "A stream of events (WHATWG), each with an id, a name and one JSON object. Last-Event-ID goes on "
-    "after an event. The event `dropped` tells how many events of which types the stream could not have; `lost` is "
-    "null where that is not known. The event `reset` comes whichever types are asked for.",
+    "description": "What changes, as Server-Sent Events: a stream (WHATWG) of events, each with an id, a name and one "
+    "JSON object. Last-Event-ID goes on after an event. The event `dropped` tells how many events of which types the "
+    "stream could not have; `lost` is null where that is not known. The event `reset` comes whichever types are asked "
+    "for.",
     "parameters": [
         {
             "name": "types",
