@@ -16,7 +16,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
-  control-clients clean
+  control-clients axe clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -39,8 +39,8 @@ links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), aft
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
-soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
-	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/pipeline/test_examples.py tests/oracle/test_same_answers_old_versions.py \
+soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars axe ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
+	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/pipeline/test_examples.py tests/control_page tests/oracle/test_same_answers_old_versions.py \
 	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
 	  tests/clients/test_exactly_once.py -n $(WORKERS) $(PYTEST_ARGS)
 
@@ -64,6 +64,14 @@ kafka-jars:
 	  mvn -q -B -f tests/support/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_JARS) \
 	    && touch $(KAFKA_JARS)/.complete || echo "could not fetch Apache Kafka: the tests that need it will skip"; \
 	else echo "no java or no mvn: the tests that need Apache Kafka will skip"; fi
+
+# The rules of accessibility that the tests of the page apply.
+axe:
+	@if [ -e .peers/axe/package/axe.min.js ]; then :; \
+	elif command -v npm >/dev/null; then \
+	  mkdir -p .peers/axe && cd .peers/axe && npm pack --silent axe-core >/dev/null && tar xzf axe-core-*.tgz package/axe.min.js \
+	    || echo "could not fetch axe-core: the tests that need it will skip"; \
+	else echo "no npm: the tests that need axe-core will skip"; fi
 
 # The last release that serves clients from before record batches; only for the test that compares with it.
 kafka-39-jars:

@@ -10,9 +10,16 @@ const EVERY_MS = 2_000;
 
 const VIEWS = [
   ["o", "/", "Overview", () => overview],
+  ["r", "/requests", "Requests", () => import("/page/requests.js")],
+  ["g", "/groups", "Groups", () => import("/page/groups.js")],
+  ["f", "/faults", "Faults and clock", () => import("/page/faults.js")],
+  ["c", "/cluster", "Cluster", () => import("/page/cluster.js")],
 ];
+/** Letter after g, address, name, module. A module has `title`, `load`, which asks the API, and `render`. */
 
-const LATER = [];
+const WITHOUT_LINK = [
+  ["", "/topics", "Topic", () => import("/page/topic.js")],
+];
 
 const KEYS = [
   ["/", "search in this view"],
@@ -45,7 +52,7 @@ function decoded(text) {
 
 function viewOf({ parts }) {
   if (parts[0] === undefined) return overview;
-  const entry = [...VIEWS, ...LATER].find(([, address]) => address === `/${parts[0]}`);
+  const entry = [...VIEWS, ...WITHOUT_LINK].find(([, address]) => address === `/${parts[0]}`);
   return entry ? entry[3]() : overview;
 }
 
@@ -68,7 +75,11 @@ async function refresh({ isForced = false } = {}) {
 async function once(isForced) {
   clearTimeout(timer);
   const here = place();
-  const context = { params: here.parts.slice(1), query: here.query, isForced, rerender: () => refresh() };
+  const context = { params: here.parts.slice(1), query: here.query, isForced };
+  context.rerender = () => {
+    if (context.view) show(main, ...context.view.render(context)); // what needs no answer of the server shows at once
+    refresh();
+  };
   try {
     shownState = context.state = await get("/overview");
     const view = await viewOf(here);
@@ -77,6 +88,7 @@ async function once(isForced) {
     const isNew = current !== here.name;
     current = here.name;
     const title = view.titleOf ? view.titleOf(context) : view.title;
+    context.view = view;
     document.title = `${title} · kmini`;
     header(here);
     show(main, ...view.render(context));

@@ -26,7 +26,7 @@ const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1000]];
 
 /** Milliseconds in the two largest units: "7 d 2 h". */
 export function duration(ms) {
-  let left = Math.max(Math.round(ms), 0);
+  let left = Math.max(ms < 10_000 ? Math.round(ms) : Math.round(ms / 1000) * 1000, 0);
   if (left < 1000) return `${left} ms`;
   const parts = [];
   for (const [name, length] of UNITS) {
@@ -65,12 +65,6 @@ export const given = (data) => (data === null ? null : typeof data === "string" 
 
 export function fromBase64(text) {
   return Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
-}
-
-export function toBase64(text) {
-  let bytes = "";
-  for (const one of new TextEncoder().encode(text)) bytes += String.fromCharCode(one);
-  return btoa(bytes);
 }
 
 const strict = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

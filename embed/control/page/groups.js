@@ -1,0 +1,152 @@
+// Consumer groups with their members and their lag, and open transactions.
+
+import { get, path } from "/page/api.js";
+import { h } from "/page/dom.js";
+import { action, field, groupLink, link, option, sparkline, table, topicLink } from "/page/parts.js";
+import { counted, duration, number, shortened, visible } from "/page/words.js";
+
+export const title = "Groups";
+export const titleOf = ({ params }) => (params[0] ? `Group ${params[0]}` : title);
+
+const HISTORY = 60;
+
+const choice = { containing: "" };
+const lagHistory = new Map();
+let data = { groups: [], transactions: [], group: null };
+
+const STATES = {
+  Stable: "every member has its partitions",
+  Empty: "no member is connected",
+  PreparingRebalance: "a rebalance: members are joining",
+  CompletingRebalance: "a rebalance: the leader assigns partitions",
+  Assigning: "the coordinator assigns partitions",
+  Reconciling: "members give up and take over partitions",
+  Dead: "the group is gone",
+};
+
+const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
+
+export async function load({ params }) {
+  const [groups, transactions] = await Promise.all([get("/overview/groups"), get("/transactions")]);
+  data.groups = groups;
+  data.transactions = transactions;
+  for (const group of groups) note(group.name, sum(Object.values(group.lags)));
+  data.group = params[0] ? await loadGroup(params[0]) : null;
+}
+
+function note(key, lag) {
+  const list = lagHistory.get(key) ?? [];
+  list.push(lag);
+  if (list.length > HISTORY) list.shift();
+  lagHistory.set(key, list);
+}
+
+async function loadGroup(name) {
+  const [about, offsets, lag, departures] = await Promise.all([
+    get(path`/groups/${name}`), get(path`/groups/${name}/offsets`), get(path`/groups/${name}/lag`), get(path`/groups/${name}/departures`)]);
+  const places = Object.keys(lag);
+  for (const place of places) note(`${name}\n${place}`, lag[place]);
+  const ends = {};
+  const topics = [...new Set([...places, ...Object.keys(offsets)].map(topicOf))];
+  await Promise.all(topics.slice(0, 20).map(async (topic) => {
+    try {
+      ends[topic] = await get(path`/topics/${topic}/offsets`);
+    } catch {
+      ends[topic] = {}; // it is deleted, or has no leader at this moment
+    }
+  }));
+  return { name, about, offsets, lag, departures, ends, places: [...new Set([...places, ...Object.keys(offsets)])].sort() };
+}
+
+const topicOf = (place) => place.slice(0, place.lastIndexOf("-"));
+const partitionOf = (place) => place.slice(place.lastIndexOf("-") + 1);
+
+export function render(context) {
+  return data.group ? renderGroup(data.group) : renderAll(context);
+}
+
+const stateOf = (state) => [h("span", { class: `badge ${state === "Stable" ? "good" : state === "Empty" ? "" : "bad"}` }, state), h("span", { class: "quiet" }, ` ${STATES[state] ?? ""}`)];
+
+function renderAll({ rerender }) {
+  const wanted = data.groups.filter((one) => one.name.toLowerCase().includes(choice.containing.toLowerCase()));
+  return [
+    h("h1", { class: "hidden" }, "Groups"),
+    h("section", { "aria-labelledby": "groups" },
+      h("h2", { id: "groups" }, "Groups"),
+      h("div", { class: "bar" }, h("input", { type: "search", id: "search", "aria-label": "Find groups", placeholder: "Find groups  /", oninput: (event) => {
+        choice.containing = event.target.value;
+        rerender();
+      } })),
+      table("Groups", ["Group", "State", ["Members", "number"], "Assignor", "Records behind", "Topics", "Coordinator"], wanted.slice(0, 300).map((one) => ({
+        key: one.name,
+        cells: [groupLink(one.name), stateOf(one.state), number(one.member_count), one.protocol ?? "—",
+          [sparkline(lagHistory.get(one.name) ?? []), number(sum(Object.values(one.lags)))],
+          Object.entries(one.lags).map(([topic, lag], at) => [at ? ", " : "", topicLink(topic), ` ${number(lag)}`]), `broker ${one.coordinator}`],
+      })), data.groups.length ? "No group has this in its name." : "No consumer has joined a group, and no offset is committed.")),
+    transactionsPart(),
+  ];
+}
+
+function transactionsPart() {
+  return h("section", { "aria-labelledby": "transactions" },
+    h("h2", { id: "transactions" }, "Open transactions"),
+    table("Open transactions", ["Transactional id", "State", "Open for", "Producer", "Partitions", ""], data.transactions.map((one) => ({
+      key: one.transactional_id,
+      cells: [visible(one.transactional_id), one.state, `${duration(one.age_ms)} of ${duration(one.timeout_ms)}, then it is aborted`, `id ${one.producer_id}, epoch ${one.producer_epoch}`,
+        [one.partitions.map((place, at) => [at ? ", " : "", topicLink(topicOf(place), place)]), one.partitions.length > 0 && h("div", { class: "quiet" }, "consumers at read_committed wait there")],
+        action("Abort", () => ["POST", path`/transactions/${one.transactional_id}/abort`, {}], { danger: true, done: "The transaction is aborted, and its producer fenced." })],
+    })), "No transaction is open."));
+}
+
+function renderGroup({ name, about, offsets, lag, departures, ends, places }) {
+  const owner = new Map(about.members.flatMap((member) => member.assignment.map((place) => [place, member])));
+  return [
+    h("p", {}, link("/groups", "← all groups")),
+    h("h1", {}, visible(name)),
+    h("section", { "aria-labelledby": "members" },
+      h("h2", { id: "members" }, "Members ", h("span", { class: "quiet" }, counted(about.members.length, "member"))),
+      h("p", {}, stateOf(about.state), h("span", { class: "quiet" }, ` — generation ${about.generation}${about.protocol ? `, assignor ${about.protocol}` : ""}, coordinator: broker ${about.coordinator}, protocol ${about.kind}`)),
+      table("Members", ["Client", "Member", "From", "Wants", "Has", ""], about.members.map((one) => ({
+        key: one.member_id,
+        cells: [visible(one.client_id), h("code", { title: one.member_id }, one.instance_id ? `static: ${visible(one.instance_id)}` : shortened(one.member_id, 30)), one.address,
+          one.topics.map((topic, at) => [at ? ", " : "", topicLink(topic)]), one.assignment.length ? one.assignment.join(", ") : h("strong", { class: "bad" }, "no partition"),
+          action("Expel", () => ["POST", path`/groups/${name}/expel`, { member: one.member_id }], { done: "The member is out, and the others rebalance." })],
+      })), "No member is connected."),
+      h("p", { class: "buttons" }, action("Rebalance", () => ["POST", path`/groups/${name}/rebalance`, {}], { title: "Let all members join again", done: "The members join again." })),
+      departures.length > 0 && h("details", {}, h("summary", {}, `${counted(departures.length, "member")} went`),
+        h("ul", {}, departures.map((one) => h("li", {}, visible(`${one.client_id} ${one.is_expelled ? "was removed" : "left"} in generation ${one.generation}${one.reason ? `: ${one.reason}` : ""}`)))))),
+    h("section", { "aria-labelledby": "offsets" },
+      h("h2", { id: "offsets" }, "Offsets"),
+      table("Offsets", ["Partition", ["Committed", "number"], ["High watermark", "number"], ["Behind", "number"], "Behind, lately", "Read by"], places.map((place) => ({
+        key: place,
+        cells: [topicLink(topicOf(place), place), place in offsets ? number(offsets[place]) : "nothing", number(ends[topicOf(place)]?.[partitionOf(place)]?.high_watermark ?? 0),
+          lag[place] === undefined ? "—" : h("span", { class: lag[place] ? "moved" : undefined }, number(lag[place])), sparkline(lagHistory.get(`${name}\n${place}`) ?? []),
+          owner.has(place) ? visible(owner.get(place).client_id) : h("span", { class: "quiet" }, "nothing reads it")],
+      })), "The group has committed nothing."),
+      resetForm(name, places, ends, about)),
+  ];
+}
+
+function resetForm(name, places, ends, about) {
+  const of = (id) => document.getElementById(id).value;
+  const request = () => {
+    const [where, to] = [of("reset-where"), of("reset-to")];
+    const chosen = places.filter((place) => where === "" || place === where);
+    const found = {};
+    for (const place of chosen) {
+      const known = ends[topicOf(place)]?.[partitionOf(place)];
+      if (to !== "offset" && !known) throw new Error(`The offsets of ${place} are not known: it has no leader.`);
+      if (to === "offset" && of("reset-offset") === "") throw new Error("Say which offset.");
+      found[place] = to === "earliest" ? known.log_start_offset : to === "latest" ? known.high_watermark : Number(of("reset-offset"));
+    }
+    return ["PATCH", path`/groups/${name}/offsets`, { offsets: found }];
+  };
+  if (!places.length) return "";
+  return h("details", {}, h("summary", {}, "Reset offsets"),
+    about.members.length > 0 && h("p", { class: "quiet" }, "Kafka refuses this while the group has members: stop its consumers first."),
+    h("div", { class: "form" },
+      field("Of", h("select", { id: "reset-where" }, option("", "every partition"), places.map((place) => option(place)))),
+      field("To", h("select", { id: "reset-to" }, option("earliest", "the first record"), option("latest", "the end"), option("offset", "the offset"))),
+      field("Offset", h("input", { id: "reset-offset", type: "number", min: 0 })),
+      action("Reset offsets", request, { done: "The offsets are reset." })));
+}

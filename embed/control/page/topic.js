@@ -1,0 +1,204 @@
+// A topic: the anatomy of its logs, its records as they arrive, and what one can do to it.
+
+import { anatomy, cleanerWords, fileName } from "/page/anatomy.js";
+import { get, path } from "/page/api.js";
+import { h } from "/page/dom.js";
+import { action, field, option, showDialog, table, tell } from "/page/parts.js";
+import { ago, clockTime, counted, decode, fromBase64, number, size, visible } from "/page/words.js";
+
+const COUNT = 50;
+
+export const title = "Topic";
+export const titleOf = ({ params }) => params[0];
+
+let name = null;
+let data = {};
+let choice = {};
+let known = new Set();
+
+function begin(topic) {
+  name = topic;
+  data = { seen: null };
+  choice = { partition: 0, of: "", scale: "offsets", as: "text", key: "", before: null, isPaused: false, isolation: "uncommitted" };
+  known = new Set();
+}
+
+export async function load({ params, state, isForced }) {
+  if (params[0] !== name) begin(params[0]);
+  const topic = await get(path`/topics/${name}`);
+  data.topic = topic;
+  choice.partition = Math.min(choice.partition, topic.partitions.length - 1);
+  const wanted = JSON.stringify([choice.partition, choice.of, choice.key, choice.before, choice.isolation, state.brokers.length > 1 && state.now_ms]);
+  const seen = JSON.stringify([topic.offsets, topic.partitions, wanted]);
+  if (!isForced && data.seen === seen) return;
+  const jobs = [];
+  if (topic.partitions[choice.partition].leader >= 0) {
+    jobs.push(get(path`/topics/${name}/segments`, { partition: choice.partition }).then(([found]) => (data.log = found)));
+  } else data.log = null;
+  if (state.brokers.length > 1) {
+    jobs.push(get("/offsets", { topic: name, partition: choice.partition }).then((found) => (data.replicas = found)));
+  }
+  if (isForced || !data.configs) jobs.push(get(path`/topics/${name}/configs`).then((found) => (data.configs = found)));
+  if (!choice.isPaused) jobs.push(loadRecords());
+  await Promise.all(jobs);
+  data.seen = seen;
+}
+
+async function loadRecords() {
+  const isOne = choice.of !== "";
+  const found = await get(path`/topics/${name}/latest`, {
+    count: COUNT, decode: "base64", isolation: choice.isolation,
+    partition: isOne ? choice.of : undefined, before: isOne ? choice.before : undefined, key: choice.key || undefined,
+  });
+  const keys = new Set(found.map(keyOf));
+  data.fresh = data.records ? new Set([...keys].filter((key) => !known.has(key))) : new Set();
+  known = keys;
+  data.records = found;
+}
+
+const keyOf = (record) => `${record.partition}@${record.offset}`;
+
+export function render({ state, rerender }) {
+  const { topic } = data;
+  const setting = (key) => data.configs?.find((one) => one.name === key)?.value;
+  return [
+    h("h1", {}, visible(topic.name)),
+    anatomyPart(state, setting, rerender),
+    recordsPart(state, rerender),
+    producePart(),
+    settingsPart(),
+  ];
+}
+
+function anatomyPart(state, setting, rerender) {
+  const { topic, log } = data;
+  const partition = topic.partitions[choice.partition];
+  const replicas = !data.replicas ? [] : partition.replicas.map((broker) => ({
+    broker, isLeader: broker === partition.leader, isInSync: partition.isr.includes(broker),
+    end: data.replicas[broker]?.log_end_offset ?? null,
+  }));
+  const about = (more = {}) => ({ partition: choice.partition, ...more });
+  return h("section", { "aria-labelledby": "anatomy" },
+    h("h2", { id: "anatomy" }, "Log ", h("span", { class: "quiet" }, `${counted(topic.partitions.length, "partition")}, ${size(topic.size_bytes)} in all, `,
+      `${setting("cleanup.policy") ?? ""}`)),
+    h("div", { class: "bar" },
+      topic.partitions.length > 1 && field("Partition", h("select", { id: "partition", onchange: (event) => {
+        choice.partition = Number(event.target.value);
+        rerender();
+      } }, topic.partitions.map((one) => option(one.partition, `${one.partition}${one.leader < 0 ? ", no leader" : ""}`, one.partition === choice.partition)))),
+      field("Drawn to scale by", h("select", { id: "scale", onchange: (event) => {
+        choice.scale = event.target.value;
+        rerender();
+      } }, option("offsets"), option("bytes"))),
+      action("Compact", () => ["POST", path`/topics/${name}/compact`, about()], { title: "Let the log cleaner clean this partition now",
+        done: (passes) => (passes?.length ? `Compacted: ${counted(passes.length, "pass")}.` : "There was nothing to clean.").replace("passs", "passes") }),
+      action("Roll", () => ["POST", path`/topics/${name}/roll`, about()], { title: "Begin a new segment", done: "A new segment has begun." }),
+      action("Apply retention", () => ["POST", path`/topics/${name}/retention`, about()], { title: "Delete what is older than the topic keeps", done: "Retention was applied." }),
+      field("Delete before offset", h("input", { id: "before", type: "number", min: 0, placeholder: "the end" })),
+      action("Delete records", () => {
+        const entered = document.getElementById("before").value;
+        return ["POST", path`/topics/${name}/delete-records`, about({ offset: entered === "" ? -1 : Number(entered) })];
+      }, { danger: true, sure: "Delete these records for good?", done: "The records are deleted." })),
+    log ? anatomy(log, replicas, choice.scale) : h("p", { class: "bad" }, "This partition has no leader, so its log cannot be read."),
+    log?.cleaner && h("p", {}, cleanerWords(log.cleaner, setting("min.cleanable.dirty.ratio"))),
+    log && h("details", {}, h("summary", {}, counted(log.segments.length, "segment")),
+      table("Segments", ["File", ["First offset", "number"], ["Size", "number"], "State", "Created", "Newest record"],
+        log.segments.map((one) => ({ key: String(one.base_offset), cells: [h("code", {}, fileName(one.base_offset)), number(one.base_offset), size(one.size_bytes),
+          one.is_active ? "active: written to" : "sealed", ago(one.created_ms, state.now_ms), one.largest_timestamp_ms ? ago(one.largest_timestamp_ms, state.now_ms) : "—"] })), "")));
+}
+
+// --- records
+
+function recordsPart(state, rerender) {
+  const choose = (change) => {
+    Object.assign(choice, change);
+    rerender();
+  };
+  const records = data.records ?? [];
+  const oldest = choice.of !== "" && records.length === COUNT ? records[records.length - 1].offset : null;
+  return h("section", { "aria-labelledby": "records" },
+    h("h2", { id: "records" }, "Records ", h("span", { class: "quiet" }, choice.isPaused ? "paused" : "the newest first, as they arrive")),
+    h("div", { class: "bar" },
+      h("input", { type: "search", id: "search", "aria-label": "Find the records of a key", placeholder: "Key, exactly  /", oninput: (event) => choose({ key: event.target.value, before: null }) }),
+      field("Partition", h("select", { id: "of", onchange: (event) => choose({ of: event.target.value, before: null }) }, option("", "all"),
+        data.topic.partitions.map((one) => option(String(one.partition))))),
+      field("Show as", h("select", { id: "as", onchange: (event) => choose({ as: event.target.value }) }, option("text"), option("json", "JSON"), option("hex"))),
+      field("Transactions", h("select", { id: "isolation", onchange: (event) => choose({ isolation: event.target.value }) },
+        option("uncommitted", "open and aborted too"), option("committed", "committed records only"), option("all", "with their markers"))),
+      h("button", { type: "button", "aria-pressed": String(choice.isPaused), onclick: () => choose({ isPaused: !choice.isPaused }) }, choice.isPaused ? "Go on" : "Pause"),
+      choice.before !== null && h("button", { type: "button", onclick: () => choose({ before: null }) }, "Newest"),
+      oldest !== null && h("button", { type: "button", onclick: () => choose({ before: oldest }) }, "Older")),
+    table("Records", [["Partition", "number"], ["Offset", "number"], ["Time", "nowrap"], ["Key", "mono"], ["Value", "mono"], ["Headers", "mono"], ""], records.map((record) => ({
+      key: keyOf(record), kind: data.fresh?.has(keyOf(record)) ? "fresh" : undefined,
+      cells: [
+        String(record.partition), number(record.offset),
+        h("span", { title: `${clockTime(record.timestamp)} UTC` }, ago(record.timestamp, state.now_ms)),
+        shown(record, "key"), shown(record, "value"),
+        record.headers.map(([header, value]) => h("div", {}, `${visible(header)}: `, value === null ? h("em", {}, "null") : visible(decode(fromBase64(value), "text")))),
+        record.state !== "committed" && h("span", { class: record.state === "open" || record.state === "aborted" ? "badge bad" : "badge" }, record.state),
+      ],
+    })), choice.key ? "No record has this key." : "There is no record here."));
+}
+
+function shown(record, which) {
+  const text = record[which];
+  if (text === null) return h("em", {}, which === "value" ? "null (tombstone)" : "null");
+  const bytes = fromBase64(text);
+  const whole = record[`${which}_bytes`];
+  const inTable = bytes.subarray(0, 2_000);
+  const isCut = whole > inTable.length;
+  return [visible(decode(inTable, isCut && choice.as === "json" ? "text" : choice.as)),
+    isCut && ["… ", h("button", { type: "button", onclick: () => showWhole(record, which) }, `show all ${size(whole)}`)]];
+}
+
+async function showWhole(record, which) {
+  try {
+    const found = await get(path`/topics/${name}/latest`, { partition: record.partition, before: record.offset + 1, count: 1, most_bytes: 0, decode: "base64", isolation: "all" });
+    showDialog(`The ${which} of ${name}-${record.partition} at offset ${record.offset}`, [h("pre", { class: "code", tabindex: "0" }, visible(decode(fromBase64(found[0][which]), choice.as)))]);
+  } catch (error) {
+    tell(error.message, true);
+  }
+}
+
+// --- writing
+
+function producePart() {
+  const of = (id) => document.getElementById(id);
+  const request = () => {
+    const headers = of("produce-headers").value.split("\n").filter((line) => line.trim() !== "").map((line) => {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Error(`A header is a line with name=value; this is none: ${line}`);
+      return [line.slice(0, at), line.slice(at + 1)];
+    });
+    const body = { value: of("produce-null").checked ? null : of("produce-value").value };
+    if (of("produce-key").value !== "") body.key = of("produce-key").value;
+    if (of("produce-partition").value !== "") body.partition = Number(of("produce-partition").value);
+    if (headers.length) body.headers = headers;
+    return ["POST", path`/topics/${name}/records`, body];
+  };
+  return h("section", { "aria-labelledby": "produce" },
+    h("h2", { id: "produce" }, "Write a record"),
+    h("div", { class: "form" },
+      field("Key", h("input", { id: "produce-key", placeholder: "none: null", spellcheck: "false" })),
+      field("Partition", h("select", { id: "produce-partition" }, option("", "by the key"), data.topic.partitions.map((one) => option(String(one.partition))))),
+      h("label", {}, h("input", { type: "checkbox", id: "produce-null" }), " null: a tombstone, which deletes the key on a compacted topic")),
+    h("div", { class: "form" },
+      h("label", { class: "field wide" }, h("span", {}, "Value"), h("textarea", { id: "produce-value", class: "wide mono", rows: 3, spellcheck: "false" })),
+      h("label", { class: "field" }, h("span", {}, "Headers, a line for each: name=value"), h("textarea", { id: "produce-headers", class: "mono", rows: 3, spellcheck: "false" })),
+      action("Write", request, { done: (made) => `Written: partition ${made.partition}, offset ${number(made.offset)}.` })));
+}
+
+function settingsPart() {
+  const rows = (data.configs ?? []).filter((one) => !one.is_default);
+  return h("section", { "aria-labelledby": "settings" },
+    h("h2", { id: "settings" }, "Settings that are not the default"),
+    table("Settings", ["Setting", "Value"], rows.map((one) => ({ key: one.name, cells: [h("code", {}, one.name), h("code", {}, visible(one.value ?? "—"))] })), "Every setting has its default."),
+    h("div", { class: "form" },
+      field("Setting", h("select", { id: "config-name" }, (data.configs ?? []).filter((one) => !one.is_read_only).map((one) => option(one.name)))),
+      field("New value", h("input", { id: "config-value", placeholder: "nothing: the default again" })),
+      action("Change", () => {
+        const value = document.getElementById("config-value").value;
+        return ["PATCH", path`/topics/${name}/configs`, { configs: { [document.getElementById("config-name").value]: value === "" ? null : value } }];
+      }, { done: "The setting is changed." }),
+      action("Delete topic", () => ["DELETE", path`/topics/${name}`], { danger: true, sure: `Delete the topic ${name} with all its records?`, done: "The topic is deleted.", after: () => (location.hash = "/") })));
+}

@@ -1,0 +1,253 @@
+"""Every view of the page over three brokers where much goes on: shown, reached by keys, accessible, and what it does.
+
+Behind `make soak`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.busy_cluster import BusyCluster, busy_cluster
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.skipif(not os.environ.get("KMINI_SOAK"), reason="part of make soak")
+
+AXE = Path(__file__).resolve().parents[2] / ".peers" / "axe" / "package" / "axe.min.js"
+"""The rules of axe-core, as `make axe` fetches them."""
+
+VIEWS = {
+    "overview": ("/", "o"),
+    "requests": ("/requests", "r"),
+    "groups": ("/groups", "g"),
+    "faults": ("/faults", "f"),
+    "cluster": ("/cluster", "c"),
+    "topic": ("/topics/orders", None),
+    "compacted": ("/topics/profiles", None),
+    "group": ("/groups/billing", None),
+}
+"""Addresses, and the letters after g."""
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[BusyCluster]:
+    with busy_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def expect() -> Any:
+    return pytest.importorskip("playwright.sync_api").expect
+
+
+def open_view(page: Page, busy: BusyCluster, address: str) -> None:
+    page.goto(f"{busy.server.url}/#{address}")
+    page.wait_for_selector(f'html[data-ready="{address}"]')
+
+
+@pytest.mark.parametrize("view", ["overview", "requests", "groups", "faults", "cluster"])
+def test_a_view_is_reached_by_keys_alone(page: Page, busy: BusyCluster, view: str) -> None:
+    address, letter = VIEWS[view]
+    open_view(page, busy, "/" if address != "/" else "/faults")
+    page.keyboard.press("g")
+    page.keyboard.press(str(letter))
+    page.wait_for_selector(f'html[data-ready="{address}"]')
+    assert page.evaluate("document.activeElement.id") == "main", "what is read next is the view"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", [*VIEWS])
+def test_axe_finds_no_serious_violation(page: Page, busy: BusyCluster, view: str, theme: Any) -> None:
+    if not AXE.exists():
+        pytest.skip("there is no axe-core: make axe")
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    open_view(page, busy, VIEWS[view][0])
+    for summary in page.locator("summary").all():
+        summary.click()
+    page.evaluate(AXE.read_text(encoding="utf-8"))  # as the browser's own tools do: the policy of the page stays
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    serious = [
+        (one["id"], [node["html"][:200] for node in one["nodes"]][:3])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize("view", [*VIEWS])
+def test_every_control_of_a_view_is_reached_by_tab(page: Page, busy: BusyCluster, view: str) -> None:
+    open_view(page, busy, VIEWS[view][0])
+    page.keyboard.press("d")  # the views refresh while one goes through them, and the focus stays where it is
+    wanted = page.evaluate(
+        "[...document.querySelectorAll('a[href], button:not(:disabled), input, select, textarea, summary')]"
+        ".filter((one) => one.checkVisibility()).length"
+    )
+    page.evaluate("document.activeElement.blur()")
+    reached = set()
+    for number in range(wanted + 60):
+        page.keyboard.press("Tab")
+        mark = page.evaluate(
+            "(() => { const one = document.activeElement; if (one === document.body) return null;"
+            f" one.dataset.reached ??= '{number}'; return one.dataset.reached; }})()"
+        )
+        if mark is None:
+            break
+        reached.add(mark)
+    assert len(reached) >= wanted
+
+
+def test_the_log_of_a_compacted_topic_is_drawn_and_compacted_by_a_click(
+    page: Page, busy: BusyCluster, expect: Any
+) -> None:
+    open_view(page, busy, "/topics/profiles")
+    drawing = page.get_by_role("img")
+    expect(drawing).to_have_attribute("aria-label", re.compile("segments"))
+    expect(page.locator(".legend")).to_contain_text("dirty")
+    expect(page.locator("svg text", has_text="leads")).to_have_count(1)
+    page.get_by_role("button", name="Compact", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("Compacted")
+    expect(page.locator(".legend")).not_to_contain_text("dirty:")
+
+
+def test_a_record_is_written_by_hand_found_by_its_key_and_shown_as_json_and_hex(
+    page: Page, busy: BusyCluster, expect: Any
+) -> None:
+    open_view(page, busy, "/topics/orders")
+    page.get_by_label("Key", exact=True).fill("by hand")
+    page.get_by_label("Value", exact=True).fill('{"total": 1}')
+    page.get_by_label("Headers, a line").fill("trace=1=2")
+    page.get_by_role("button", name="Write", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("Written")
+    (record,) = busy.cluster.topic("orders").records(key=b"by hand")
+    assert (record.value, record.headers) == (b'{"total": 1}', (("trace", b"1=2"),))
+    page.get_by_label("Find the records of a key").fill("by hand")
+    rows = page.get_by_role("table", name="Records").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    page.get_by_label("Show as").select_option("json")
+    expect(rows).to_contain_text('"total": 1\n')
+    page.get_by_label("Show as").select_option("hex")
+    expect(rows).to_contain_text("7b 22 74 6f 74 61 6c")
+
+
+def test_records_arrive_while_one_looks(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/topics/orders")
+    busy.cluster.produce("orders", b"just arrived", key=b"late")
+    expect(page.get_by_role("table", name="Records")).to_contain_text("just arrived")
+    expect(page.locator("tr.fresh")).to_have_count(1)
+
+
+def test_a_long_value_is_cut_and_shown_whole_on_demand(page: Page, busy: BusyCluster, expect: Any) -> None:
+    busy.cluster.produce("payments", b"a" * 300_000 + b"the end", key=b"long")
+    open_view(page, busy, "/topics/payments")
+    table = page.get_by_role("table", name="Records")
+    expect(table).not_to_contain_text("the end")
+    assert len(table.inner_text()) < 20_000
+    page.get_by_role("button", name=re.compile("show all 293")).click()
+    expect(page.get_by_role("dialog")).to_contain_text("the end")
+
+
+def test_a_rule_is_set_by_the_form_as_the_python_beside_it_would(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/faults")
+    page.get_by_label("When a request is").fill("EndTxn")
+    page.get_by_label("of transactional id").fill("payments-*")
+    page.locator("#rule-act").select_option("hold")
+    page.get_by_label("Name").fill("by hand")
+    shown = 'broker.faults.on("EndTxn", transactional_id="payments-*", name="by hand").once().hold()'
+    expect(page.locator("#rule-python")).to_have_text(shown)
+    page.get_by_role("button", name="Set the rule").click()
+    expect(page.get_by_role("table", name="Fault rules")).to_contain_text("by hand")
+    rule = next(one for one in busy.server.steered.rules.rules if one.rule.name == "by hand")
+    with_python = eval(shown.replace("broker", "cluster").replace("by hand", "as python"), {"cluster": busy.cluster})
+    assert {**with_python.to_json(), "name": "by hand"} == json.loads(json.dumps(rule.rule.to_json()))
+    with_python.remove()
+    row = page.get_by_role("row", name=re.compile("by hand"))
+    row.get_by_role("button", name="Remove", exact=True).click()
+    expect(row).to_have_count(0)
+
+
+def test_a_rule_begins_with_the_request_that_one_clicks(page: Page, busy: BusyCluster, expect: Any) -> None:
+    busy.shop.produce("orders")
+    open_view(page, busy, "/requests")
+    page.get_by_label("Filter requests by words").fill("produce web-shop -order-")
+    rows = page.get_by_role("table", name="Requests").locator("tbody tr")
+    expect(rows.first).to_contain_text("Produce v9")
+    rows.first.get_by_role("link", name="set a fault").click()
+    expect(page.get_by_label("of client id")).to_have_value("web-shop")
+    expect(page.get_by_label("of topic")).to_have_value("orders")
+
+
+def test_the_clock_moves_by_a_click(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/faults")
+    before = busy.cluster.clock.now_ms()
+    page.get_by_role("button", name="+1 h", exact=True).click()
+    expect(page.get_by_role("banner")).to_contain_text("1 h ahead")
+    assert busy.cluster.clock.now_ms() - before >= 3_600_000
+    busy.cluster.clock.turn_back("1h")
+
+
+def test_a_broker_is_killed_and_revived_by_clicks(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/cluster")
+    row = page.get_by_role("row", name=re.compile("^broker 3"))
+    row.get_by_role("button", name="Kill", exact=True).click()
+    expect(row).to_contain_text("does not run")
+    expect(page.get_by_role("table", name="Leaders")).to_contain_text("not in sync")
+    row.get_by_role("button", name="Start", exact=True).click()
+    expect(row).to_contain_text("runs")
+    expect(page.get_by_role("table", name="Leaders")).not_to_contain_text("not in sync", timeout=20_000)
+
+
+def test_offsets_are_reset_and_a_refusal_says_why(page: Page, busy: BusyCluster, expect: Any) -> None:
+    busy.cluster.group("audit").commit({("orders", 0): 7})
+    open_view(page, busy, "/groups/audit")
+    page.locator("summary", has_text="Reset offsets").click()
+    page.get_by_role("button", name="Reset offsets", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("are reset")
+    assert busy.cluster.group("audit").offsets()["orders", 0] == 0
+
+
+def test_copy_as_curl_is_the_request_of_the_button(page: Page, busy: BusyCluster, expect: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_view(page, busy, "/topics/profiles")
+    page.get_by_role("button", name="Copy as curl: Roll").click()
+    expect(page.get_by_role("status")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == (
+        f"curl -X POST '{busy.server.url}/api/v1/topics/profiles/roll' -H 'Content-Type: application/json' -d "
+        """'{"partition":0}'"""
+    )
+
+
+HOSTILE = """<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"""
+
+
+def test_hostile_names_keys_values_and_headers_are_text(page: Page, busy: BusyCluster, expect: Any) -> None:
+    cluster = busy.cluster
+    cluster.topic("payments").produce(
+        f"{HOSTILE}\u202etxt\0".encode(), key=HOSTILE.encode(), headers=[(HOSTILE, HOSTILE.encode())], partition=0
+    )
+    cluster.group(HOSTILE).commit({("orders", 0): 1})
+    rule = {"name": HOSTILE, "when": {"api": ["Fetch"], "client_id": HOSTILE}, "do": [{"delay": "1ms"}]}
+    cluster.faults.load([rule])
+    from support.small_client import SmallClient
+
+    with SmallClient(cluster.bootstrap_servers.split(",")[0], HOSTILE) as client:
+        client.metadata("orders")
+        for address in ("/", "/requests", "/groups", f"/groups/{HOSTILE}", "/faults", "/topics/payments", "/cluster"):
+            quoted = page.evaluate("(text) => text.split('/').map(encodeURIComponent).join('/')", address)
+            if address.startswith("/groups/"):
+                quoted = "/groups/" + page.evaluate("encodeURIComponent", HOSTILE)
+            open_view(page, busy, quoted)
+            if address != "/cluster":
+                expect(page.locator("main")).to_contain_text("<script>")
+            assert page.locator("img, main script").count() == 0
+            assert page.title() != "owned"
+    open_view(page, busy, "/topics/payments")
+    expect(page.locator("main")).to_contain_text("\\u202e")
+    cluster.faults.clear()
