@@ -185,6 +185,13 @@ class ServerConnection(FrameReader):
         self._release()
         return token
 
+    def take_pending(self) -> bytes:
+        """The bytes that have arrived and are in no frame yet, which the connection forgets: what follows is read as
+        bytes, without frames. No frame may be handed out."""
+        pending: bytes = bytes(self._view[self._start : self._end])
+        self._drop_buffer()
+        return pending
+
     def receive_data(self, data: Buffer) -> None:
         """Take bytes that are in another buffer, in place of `get_buffer` and `buffer_updated`."""
         self._copy(data)

@@ -156,6 +156,8 @@ _TABLE: dict[str, _Fields] = {
         (_Topics("topic_data", partitions="partition_data", number="index", records="records"),),
         transactional_ids=("transactional_id",),
     ),
+    "ShareAcknowledge": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
+    "ShareFetch": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
     "SyncGroup": _MEMBER,
     "TxnOffsetCommit": _Fields(
         (_Topics(number="partition_index", offset="committed_offset"),),
@@ -249,7 +251,7 @@ def _topic_name(topic: Any, field: str, names: Names) -> str:
     if isinstance(topic, str):
         return topic
     topic_id = getattr(topic, "topic_id", ZERO_UUID)
-    name: str = getattr(topic, field) or ""
+    name: str = getattr(topic, field, "") or ""
     if name or topic_id == ZERO_UUID:
         return name
     return names.topic_of(topic_id) or format_uuid(topic_id)

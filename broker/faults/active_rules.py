@@ -7,8 +7,8 @@ errors for single topics or partitions each fails its own entries.) While no rul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.messages import MODULES, message_name
 from ..api.interception import every_request
@@ -27,17 +27,7 @@ if TYPE_CHECKING:
     from ...protocol.schema import Request, Response
     from ..api.interception import Exchange, Serve
     from ..api.request_context import Context
-    from ..services import Services
-
-
-class FaultedBroker(Protocol):
-    """A broker, as far as rules reach into it."""
-
-    services: Services
-    server: Any
-    logs: Any
-    on_reset: list[Callable[[], object]]
-    """Called when a reset begins."""
+    from .faulted_broker import FaultedBroker
 
 
 class ActiveRules:
@@ -165,7 +155,8 @@ class ActiveRules:
     def _install_gates(self, broker: FaultedBroker, newest_first: list[ActiveRule]) -> None:
         connecting = [active for active in newest_first if active.rule.when.target == "connect"]
         broker.server.gate = gate_of(broker.services, connecting) if connecting else None
-        place_disk_faults(broker, [active for active in newest_first if active.rule.when.target == "disk"])
+        if broker.logs is not None:
+            place_disk_faults(broker, [active for active in newest_first if active.rule.when.target == "disk"])
 
     def nothing_came(self) -> str:
         """What came, for a rule that met nothing: "2 Metadata, 1 ApiVersions came"."""

@@ -12,7 +12,7 @@ from .matching import Asked
 
 if TYPE_CHECKING:
     from ..network.connection import Connection
-    from ..services import Services
+    from .faulted_broker import FaultedServices
 
 
 class _NewConnection:
@@ -20,12 +20,12 @@ class _NewConnection:
 
     client_id = None
 
-    def __init__(self, services: Services, connection: Connection) -> None:
+    def __init__(self, services: FaultedServices, connection: Connection) -> None:
         self.services = services
         self.connection = connection
 
 
-def gate_of(services: Services, rules: Sequence[ActiveRule]) -> Callable[[Connection], str | None]:
+def gate_of(services: FaultedServices, rules: Sequence[ActiveRule]) -> Callable[[Connection], str | None]:
     """The function that the server asks about each new connection; the newest rule comes first."""
 
     def gate(connection: Connection) -> str | None:

@@ -17,7 +17,7 @@ from .acts import Disk, Slow, SlowFsync
 
 if TYPE_CHECKING:
     from .active_rule import ActiveRule
-    from .active_rules import FaultedBroker
+    from .faulted_broker import FaultedBroker
 
 _ERRORS = {"full": errno.ENOSPC, "fail": errno.EIO, "fail_fsync": errno.EIO, "read_only": errno.EROFS}
 _GROWS = frozenset({"append", "write_at", "create", "make_directory", "link"})

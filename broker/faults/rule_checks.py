@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ...protocol.errors import error_names
 from ...protocol.messages import MODULES, REQUESTS, message_name
@@ -29,21 +29,30 @@ from .matching import version_range
 from .rule import CONNECT, DISK, EVERY_API, Rule, When, Which
 from .rule_values import ACT_VALUES, choices, duration, flag, integer, nearest
 
-if TYPE_CHECKING:
-    from ..api.registry import Handler
-
 _KEYS = {message_name(module): api_key for api_key, module in MODULES.items()}
 """API keys by Kafka's name of the API."""
 _LONGEST_NAME = 200
 
 
+class Served(Protocol):
+    """The versions of an API that are served."""
+
+    @property
+    def min_version(self) -> int: ...
+
+    @property
+    def max_version(self) -> int: ...
+
+
 class Possible(NamedTuple):
     """What the brokers for which a rule is made can do."""
 
-    handlers: Mapping[int, Handler]
+    handlers: Mapping[int, Served]
     """The requests that they serve, by API key."""
-    brokers: Collection[int]
-    """Their numbers."""
+    brokers: Collection[int] | None
+    """Their numbers; None where they are not known yet."""
+    has_disk: bool = True
+    """Whether rules about the disk reach their files."""
 
     @property
     def apis(self) -> list[str]:
@@ -87,6 +96,8 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
     if when.target == "connect":
         _only(conditions, ("broker", "listener", "connection", "where"), "a new connection")
     elif when.target == "disk":
+        if not can.has_disk:
+            raise ValueError("a rule about the disk needs a broker of kmini: the files of another one are out of reach")
         _only(conditions, ("topic", "partition", "broker"), "an operation on a file")
     else:
         _check_named(when)
@@ -98,7 +109,7 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
 
 
 def _check_broker(broker: int, can: Possible) -> None:
-    if broker not in can.brokers:
+    if can.brokers is not None and broker not in can.brokers:
         raise ValueError(f"there is no broker {broker}; there are: {', '.join(map(str, sorted(can.brokers)))}")
 
 

@@ -70,9 +70,10 @@ class JournalEntry(NamedTuple):
         return self.ms is None
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self._asked(), self._outcome()) if part)
+        return f"{self.asked} {self.outcome}"
 
-    def _asked(self) -> str:
+    @property
+    def asked(self) -> str:
         """What was asked, by which client."""
         names = [*_shown_partitions(self.partitions, _TIMESTAMPS if self.api == "ListOffsets" else {})]
         names += [f"group={one}" for one in self.groups]
@@ -80,7 +81,9 @@ class JournalEntry(NamedTuple):
         client = "-" if self.client_id is None else self.client_id
         return printable(" ".join((self.api, f"v{self.version}", client, *names)))
 
-    def _outcome(self) -> str:
+    @property
+    def outcome(self) -> str:
+        """What became of it: "ok 1.2 ms", its errors, or why there is no answer."""
         if self.closed is not None:
             return f"closed: {printable(self.closed)}"
         if self.ms is None:

@@ -77,7 +77,14 @@ class Selection:
     def chosen(self, reader: JournalReader) -> list[JournalEntry]:
         """The requests that are meant, in the order of their arrival."""
         decoded = (reader.decoded(entry) for entry in self._candidates(reader.journal))
-        return [entry for entry in decoded if all(one.holds(entry) for one in self._criteria)]
+        return [entry for entry in decoded if self._holds(entry)]
+
+    def means(self, entry: JournalEntry) -> bool:
+        """Whether this request is meant."""
+        return entry.number >= self.since and self.api in (None, entry.api) and self._holds(entry)
+
+    def _holds(self, entry: JournalEntry) -> bool:
+        return all(one.holds(entry) for one in self._criteria)
 
     def lost(self, journal: RequestJournal) -> int:
         """How many of the requests that might be meant the journal has lost."""

@@ -138,6 +138,7 @@ def _sentence(error: click.ClickException) -> str:
         "delete-records": ("kmini.cli.delete_records:delete_records", "Delete the records before an offset (KIP-107)."),
         "doctor": ("kmini.cli.doctor:doctor", "Look for what is wrong with a Kafka, and say what to change."),
         "health": ("kmini.cli.health:health", "Check whether a broker answers; the exit code tells."),
+        "trace": ("kmini.cli.trace:trace", "Show the requests and answers that pass between clients and any Kafka."),
         "storage": ("kmini.cli.storage:storage", "Prepare a data directory: its cluster id, and users of SCRAM."),
         "log": ("kmini.cli.log:log", "Show the files of a data directory."),
         "pipeline": ("kmini.cli.pipeline:pipeline", "Run stages on Spark that topics join, and purge what they read."),

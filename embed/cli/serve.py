@@ -268,7 +268,7 @@ async def _serve(
     environment: Environment,
     http: HttpPort | None,
 ) -> None:
-    stopping = _told_to_stop(loop)
+    stopping = told_to_stop(loop)
     await served.start()
     gc.freeze()  # these objects stay: no collection needs to examine them
     gc.enable()
@@ -296,7 +296,7 @@ async def _serve(
         await served.stop()
 
 
-def _told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+def told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
     """A future that the first SIGINT, SIGTERM or SIGHUP completes; a second signal ends the process at once."""
     import signal
 

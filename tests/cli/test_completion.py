@@ -36,7 +36,7 @@ def completions(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["kmini", "t"], ["topic", "txn"]),
+        (["kmini", "t"], ["topic", "txn", "trace"]),
         (["kmini", "topic", "de"], ["delete", "describe"]),
         (["kmini", "produce", "t", "--acks", ""], ["all", "-1", "1", "0"]),
         (["kmini", "config", "describe", ""], ["topic", "broker"]),
@@ -75,5 +75,5 @@ def test_completing_a_command_imports_no_command() -> None:
         timeout=60,
         check=True,
     )
-    assert finished.stdout.split() == ["plain,topic", "plain,txn"]
+    assert finished.stdout.split() == ["plain,topic", "plain,txn", "plain,trace"]
     assert "kmini.cli.topic" not in finished.stderr.split()

@@ -1,0 +1,41 @@
+"""A broker as far as fault rules reach into it: one of this process, or one behind the proxy of `kmini trace`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ..api.interception import Interceptor
+    from ..clock import Clock
+
+
+class FaultedServices(Protocol):
+    """The parts of a broker that rules use."""
+
+    clock: Clock
+    interceptors: list[Interceptor]
+    is_intercepted: Callable[[Any, Any], bool]
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def metrics(self) -> Any: ...
+
+
+class FaultedBroker(Protocol):
+    """A broker, as far as rules reach into it."""
+
+    on_reset: list[Callable[[], object]]
+    """Called when a reset begins."""
+
+    @property
+    def services(self) -> FaultedServices: ...
+
+    @property
+    def server(self) -> Any: ...
+
+    @property
+    def logs(self) -> Any:
+        """Its logs, in whose files disk faults act; None where its files are out of reach."""
