@@ -93,6 +93,11 @@ class ConnectionEnd(asyncio.BufferedProtocol):
                 self._connection.pass_bytes(str(error))
         self.set_reading()
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether bytes have arrived that were not passed on."""
+        return self._framing.pending_bytes > 0
+
     def pending(self) -> bytes:
         """What has arrived and is no whole frame; it is forgotten here."""
         return self._framing.take_pending() if self._raw is None else b""

@@ -49,6 +49,7 @@ class Passing:
         "answered",
         "bytes_in",
         "connection",
+        "expects_answer",
         "faults",
         "header",
         "key_fields",
@@ -70,6 +71,8 @@ class Passing:
         self.note: str | None = None
         self.request: Request | None = None
         """The decoded request, where its answer is read with it."""
+        self.expects_answer = True
+        """False for a Produce with acks 0, once it is decoded."""
         self.faults: tuple[str, ...] = ()
         self.answered: asyncio.Future[Response] | None = None
         """Takes the decoded answer, where fault rules do something with it before the client gets it."""
@@ -120,6 +123,8 @@ class Observer:
         passing.key_fields = key_fields(request, self.learned.names)
         if not request.holds_views:
             passing.request = request
+        elif getattr(request, "acks", None) == 0:
+            passing.expects_answer = False
         return request
 
     def decode_answer(self, passing: Passing, frame: memoryview) -> Response | None:

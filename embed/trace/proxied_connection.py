@@ -103,8 +103,10 @@ class ProxiedConnection:
         if end is self.broker:
             if self.is_closing:
                 end.reset()
-            else:
-                self.client.pump()
+                return
+            self.client.pump()
+            if self.client.has_ended:
+                self.half_closed(self.client)
             return
         assert end.transport is not None
         self.peer = address_of(end.transport.get_extra_info("peername"))
@@ -129,7 +131,9 @@ class ProxiedConnection:
             self.client.reset()
 
     def half_closed(self, end: ConnectionEnd) -> None:
-        """A peer sends no more: pass on what it sent, and that it ended."""
+        """A peer sends no more: pass on what it sent, and that it ended, once the other end is connected."""
+        if end.other.transport is None:
+            return
         end.pump(to_the_end=end is self.broker or self.in_service is None)
         if self.is_closing:
             return
@@ -141,10 +145,8 @@ class ProxiedConnection:
             end.other.write([pending])
         if end.other.has_ended:
             self.close()
-        elif end.other.transport is not None:
-            end.other.transport.write_eof()
         else:
-            self.close()
+            end.other.transport.write_eof()
 
     def lost(self, end: ConnectionEnd, error: Exception | None) -> None:
         """An end has closed: the other one closes, too, in the same way."""
@@ -230,7 +232,7 @@ class ProxiedConnection:
         if faults is None:  # else it is decoded by now
             asyncio.get_running_loop().call_soon(self._observe_request, passing, view[body_at:])
         else:
-            self.unanswered(passing)
+            self._leave_unanswered(passing)
         if header.api_key == _SASL_HANDSHAKE and header.api_version == 0:
             self._reads_tokens = True
 
@@ -271,16 +273,22 @@ class ProxiedConnection:
         self._passing.append(passing)
 
     def _observe_request(self, passing: Passing, body: memoryview) -> None:
-        request = self.proxy.observer.decode(passing, body)
-        if request is not None:
-            self.unanswered(passing, request)
+        self.proxy.observer.decode(passing, body)
+        self._leave_unanswered(passing)
 
-    def unanswered(self, passing: Passing, request: Request | None = None) -> None:
+    def _leave_unanswered(self, passing: Passing) -> None:
         """Report a request that gets no answer: a Produce with acks 0."""
-        if passing.header.api_key == _PRODUCE and getattr(request or passing.request, "acks", None) == 0:
-            if passing in self._passing:
-                self._passing.remove(passing)
+        if not passing.expects_answer and passing in self._passing:
+            self._passing.remove(passing)
             self.proxy.observer.closed(passing, NO_ANSWER_IS_DUE)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Take the requests that waited for the answers of earlier ones."""
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_result(None)
+        if self.client.has_pending:
+            self.client.pump()
 
     def send(self, passing: Passing, request: Request) -> asyncio.Future[Response] | None:
         """Send a request that fault rules let pass; return the future of its answer, None if none is due."""
@@ -289,7 +297,7 @@ class ProxiedConnection:
         buffers = request.encode(version, start)
         struct.pack_into(">i", start, 0, sum(map(len, buffers)) - 4)
         self.broker.write(buffers)
-        if getattr(request, "acks", None) == 0:
+        if not passing.expects_answer:
             return None
         passing.answered = asyncio.get_running_loop().create_future()
         self._passing.append(passing)
@@ -307,10 +315,7 @@ class ProxiedConnection:
         else:
             self.client.write_frame(content)
             asyncio.get_running_loop().call_soon(self._observe_answer, passing, memoryview(content), ended_s)
-        if self._answered is not None and not self._answered.done():
-            self._answered.set_result(None)
-        if len(self._passing) == MOST_UNANSWERED - 1:
-            self.client.pump()
+        self._go_on()
 
     def _read_answer(self, passing: Passing, content: bytes, ended_s: float) -> None:
         """Pass on an answer that may have addresses, or that fault rules get first."""

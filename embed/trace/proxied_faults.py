@@ -227,8 +227,7 @@ class ProxiedFaults:
             connection.close()
             return
         if answer is None:
-            is_unanswered = getattr(exchange.request, "acks", None) == 0
-            observer.closed(passing, NO_ANSWER_IS_DUE if is_unanswered else "a fault rule wrote the answer")
+            observer.closed(passing, "a fault rule wrote the answer" if passing.expects_answer else NO_ANSWER_IS_DUE)
             return
         buffers = response_frame(passing.header.correlation_id, answer, _version(answer, passing))
         observer.answered(passing, answer, sum(map(len, buffers)), perf_counter())

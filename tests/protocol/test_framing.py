@@ -80,6 +80,17 @@ def test_pipelined_requests_come_out_one_by_one_in_order() -> None:
     assert server.next_frame() is NEED_DATA
 
 
+@pytest.mark.parametrize("more", [b"", b"\0", b"\0\0\0\x09abc"], ids=["nothing", "a-byte", "a-start"])
+def test_bytes_that_are_in_no_frame_yet_can_be_taken(more: bytes) -> None:
+    server = connection()
+    server.receive_data(request(b"whole") + more)
+    next_frame(server).release()
+    assert server.take_pending() == more
+    assert server.pending_bytes == 0
+    server.receive_data(request(b"next"))
+    assert bytes(next_frame(server).body) == b"next"
+
+
 def test_a_second_frame_is_not_handed_out_while_the_first_is() -> None:
     server = connection()
     server.receive_data(request(b"one") + request(b"two"))

@@ -139,6 +139,15 @@ def test_requests_sent_ahead_are_answered_in_their_order(proxy: Traced) -> None:
     assert len(proxy.shown("ApiVersions", 3_000)) == 3_000
 
 
+def test_requests_without_an_answer_do_not_hold_up_those_behind_them(proxy: Traced) -> None:
+    body = struct.pack(">hhii", -1, 0, 1_000, 0)  # no transactional id, acks 0, and no topic
+    with connect(proxy) as client:
+        frames = [struct.pack(">ihhih", 10 + len(body), 0, 7, number, -1) + body for number in range(3_000)]
+        client.sendall(b"".join(frames) + API_VERSIONS_V0)
+        assert exactly(client, 10)[4:] == ANSWERED_V0
+    assert {one.entry.closed for one in proxy.shown("Produce", 3_000)} == {"no answer is due"}
+
+
 def test_an_unknown_api_passes_as_bytes_and_is_named() -> None:
     echo = socket.create_server(("127.0.0.1", 0))
 
