@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import kmini
 from kmini.control.connected import ConnectedCluster
-from support.control_server_thread import ControlServerThread, control_server
+from support.control_api import ControlApi, control_api
 from support.small_client import SmallClient
 
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.95}
@@ -23,7 +23,7 @@ TOPICS: dict[str, tuple[int, dict[str, str | float]]] = {
 
 
 class BusyCluster(NamedTuple):
-    server: ControlServerThread
+    server: ControlApi
     cluster: ConnectedCluster
     shop: SmallClient
     """A producer."""
@@ -35,7 +35,7 @@ class BusyCluster(NamedTuple):
 def busy_cluster(token: str | None = None) -> Iterator[BusyCluster]:
     with ExitStack() as stack:
         config = {"group.initial.rebalance.delay.ms": "0", "default.replication.factor": "3"}
-        server = stack.enter_context(control_server(3, config=config, token=token))
+        server = stack.enter_context(control_api(3, topics={}, config=config, token=token))
         cluster = kmini.connect(server.url, token=token)
         assert isinstance(cluster, ConnectedCluster)
         stack.enter_context(cluster)
