@@ -134,7 +134,7 @@ def serve(
     kmini serve --port 0 --port-file port           for scripts: any free port
     kmini serve -c log.retention.ms=60000           with a setting of Kafka's
     kmini serve --brokers 3 -c default.replication.factor=3    a cluster, and a replica on each
-    kmini serve --http 8090                         with the control API: faults, clock, journal, by curl
+    kmini serve --http 8090                         with the control API by curl, and its page
     """
     with _collection_paused():
         new_topics = [_parse_topic(text) for text in topics]

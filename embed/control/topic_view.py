@@ -54,7 +54,7 @@ class TopicView:
         isolation: Isolation = "uncommitted",
         most_bytes: int = MOST_BYTES,
     ) -> list[ShownRecord]:
-        """The last `count` records of a partition, or of all by their timestamps, the newest first.
+        """The last `count` records of a partition, or of all that have a leader by their timestamps, the newest first.
 
         With `before` they end before this offset, and `partition` must be given; with `key` only records of this key
         count, and with `isolation` those that it hides do not. Keys and values are cut after `most_bytes`; 0 cuts
@@ -62,7 +62,11 @@ class TopicView:
         """
         if before is not None and partition is None:
             raise ValueError(f"before={before}: say of which partition")
-        logs = [led.log for _, led in self._operations.leaders_of(self._topic, partition)]
+        if partition is None:
+            self._operations.known_topic(self._topic)
+            logs = self._operations.logs(self._topic)
+        else:
+            logs = [self._operations.leader_of(self._topic, partition)[1].log]
         logs.sort(key=_largest_timestamp, reverse=True)
         found: list[ShownRecord] = []
         for log in logs:

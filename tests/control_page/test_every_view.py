@@ -138,7 +138,8 @@ def test_a_record_is_written_by_hand_found_by_its_key_and_shown_as_json_and_hex(
 
 
 def test_records_arrive_while_one_looks(page: Page, busy: BusyCluster, expect: Any) -> None:
-    open_view(page, busy, "/topics/orders")
+    with page.expect_request("**/api/v1/events?types=records%2Ctopics&topic=orders"):
+        open_view(page, busy, "/topics/orders")
     busy.cluster.produce("orders", b"just arrived", key=b"late")
     expect(page.get_by_role("table", name="Records")).to_contain_text("just arrived")
     expect(page.locator("tr.fresh")).to_have_count(1)

@@ -66,6 +66,14 @@ export async function send(verb, address, body) {
 
 export const get = (address, query = {}) => send("GET", withQuery(address, query));
 
+/** The body of an answer that does not end. Raises if there is none. */
+export async function openStream(address, query, signal) {
+  const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
+  const answer = await fetch(PREFIX + withQuery(address, query), { headers, signal, cache: "no-store", credentials: "omit" });
+  if (!answer.ok) throw new Problem(answer.status, {});
+  return answer.body;
+}
+
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The same request for a shell. The token is named by its variable, and not written. */

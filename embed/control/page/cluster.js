@@ -6,6 +6,7 @@ import { action, field, option, table, topicLink } from "/page/parts.js";
 import { duration, number, size, visible } from "/page/words.js";
 
 export const title = "Cluster";
+export const events = ["brokers", "topics", "records"];
 
 const MOST_SHOWN = 200;
 

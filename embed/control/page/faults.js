@@ -6,6 +6,7 @@ import { action, copy, field, option, run, table, tell } from "/page/parts.js";
 import { ahead, clockTime, counted, duration, visible } from "/page/words.js";
 
 export const title = "Faults and clock";
+export const events = ["faults", "clock"];
 
 const APIS = ["Produce", "Fetch", "Metadata", "ListOffsets", "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch",
   "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "ApiVersions", "CreateTopics", "DeleteRecords", "connect", "disk", "*"];

@@ -6,6 +6,7 @@ import { action, field, groupLink, link, option, sparkline, table, topicLink } f
 import { counted, duration, number, shortened, visible } from "/page/words.js";
 
 export const title = "Groups";
+export const events = ["groups", "transactions", "records"];
 export const titleOf = ({ params }) => (params[0] ? `Group ${params[0]}` : title);
 
 const HISTORY = 60;
@@ -73,7 +74,7 @@ function renderAll({ rerender }) {
     h("h1", { class: "hidden" }, "Groups"),
     h("section", { "aria-labelledby": "groups" },
       h("h2", { id: "groups" }, "Groups"),
-      h("div", { class: "bar" }, h("input", { type: "search", id: "search", "aria-label": "Find groups", placeholder: "Find groups  /", oninput: (event) => {
+      h("div", { class: "bar" }, h("input", { type: "search", id: "search", "aria-label": "Find groups", placeholder: "Find groups  /", value: choice.containing, oninput: (event) => {
         choice.containing = event.target.value;
         rerender();
       } })),

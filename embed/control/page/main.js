@@ -3,10 +3,15 @@
 import { get, Problem, setToken, takeToken } from "/page/api.js";
 import { h, show } from "/page/dom.js";
 import * as overview from "/page/overview.js";
-import { link, onAction, showDialog, tell } from "/page/parts.js";
+import { action, link, onAction, showDialog, tell } from "/page/parts.js";
+import { isHeard, listen } from "/page/stream.js";
 import { ahead, counted, duration } from "/page/words.js";
 
 const EVERY_MS = 2_000;
+/** While the stream of events is open and nothing goes on. */
+const IDLE_MS = 10_000;
+/** Events that come together are one change. */
+const TOGETHER_MS = 300;
 
 const VIEWS = [
   ["o", "/", "Overview", () => overview],
@@ -32,9 +37,11 @@ const main = document.getElementById("main");
 let shownState = null;
 let current = null;
 let timer = 0;
-let isPaused = false;
 let loading = null;
 let again = null;
+let activity = "";
+let isIdle = false;
+let nudge = 0;
 
 function place() {
   const [name, query] = (location.hash.slice(1) || "/").split("?");
@@ -63,12 +70,25 @@ async function refresh({ isForced = false } = {}) {
     return;
   }
   loading = once(isForced);
-  await loading;
-  loading = null;
+  try {
+    await loading;
+  } finally {
+    loading = null;
+  }
   if (again) {
     const next = again;
     again = null;
     await refresh(next);
+  }
+}
+
+/** Something has changed. */
+function changed() {
+  if (!nudge) {
+    nudge = setTimeout(() => {
+      nudge = 0;
+      refresh();
+    }, TOGETHER_MS);
   }
 }
 
@@ -81,7 +101,10 @@ async function once(isForced) {
     refresh();
   };
   try {
-    shownState = context.state = await get("/overview");
+    const state = (shownState = context.state = await get("/overview"));
+    const wasActivity = activity;
+    activity = JSON.stringify([state.revision, state.traffic, state.rule_count, state.held_count, state.client_count]);
+    isIdle = activity === wasActivity;
     const view = await viewOf(here);
     await view.load(context);
     if (place().name !== here.name) return;
@@ -92,13 +115,14 @@ async function once(isForced) {
     document.title = `${title} · kmini`;
     header(here);
     show(main, ...view.render(context));
-    main.dataset.view = view.title;
+    listen(document.hidden ? [] : view.events ?? [], view.topicOf?.(context), changed);
     if (isNew) document.documentElement.dataset.ready = here.name;
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
+    if (!(error instanceof Problem)) console.error(error);
     failed(error, here);
   } finally {
-    timer = setTimeout(tick, EVERY_MS);
+    clearTimeout(timer);
+    if (!document.getElementById("token")) timer = setTimeout(tick, isIdle && isHeard() ? IDLE_MS : context.view?.everyMs ?? EVERY_MS);
   }
 }
 
@@ -107,7 +131,8 @@ function failed(error, here) {
   header(here);
   if (error.status === 401) return askForToken();
   show(main, h("section", { class: "look" }, h("h1", {}, error.status === 0 ? "The server does not answer" : "This cannot be shown"),
-    h("p", {}, error.message), h("p", {}, link("/", "To the overview"))));
+    h("p", {}, error.message), h("p", { class: "buttons" },
+      error.message.includes("/api/v1/start") && action("Start", () => ["POST", "/start", {}], { done: "It runs." }), link("/", "To the overview"))));
 }
 
 function askForToken() {
@@ -125,7 +150,7 @@ function askForToken() {
 }
 
 function tick() {
-  if (document.hidden || isPaused) timer = setTimeout(tick, EVERY_MS);
+  if (document.hidden) listen([]); // a tab that is looked at again begins anew
   else refresh();
 }
 

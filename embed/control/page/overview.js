@@ -10,6 +10,7 @@ const FINDINGS_EVERY_MS = 5_000;
 const HISTORY = 60;
 
 export const title = "Overview";
+export const events = ["records", "topics", "groups", "transactions", "clock", "faults", "brokers", "clients"];
 
 const choice = { containing: "", start: 0, busiest: false, internal: false };
 let data = { findings: null, topics: null, groups: [] };
@@ -195,7 +196,7 @@ function clientsPart(state) {
       visible(client.software) || "—",
       client.address,
       duration(state.now_ms - client.since_ms),
-      client.waits_for || "—",
+      visible(client.waits_for) || "—",
       String(client.broker),
       client.client_id && action("Disconnect", () => ["DELETE", path`/clients/${client.client_id}`], { done: (count) => `Ended ${counted(count, "connection")}.` }),
     ],

@@ -2,6 +2,7 @@
 
 import { asCurl, send } from "/page/api.js";
 import { h, s } from "/page/dom.js";
+import { visible } from "/page/words.js";
 
 let refreshNow = () => {};
 
@@ -116,7 +117,7 @@ export function sparkline(numbers, width = 96, height = 22) {
     s("polyline", { points: points.join(" "), fill: "none" }));
 }
 
-export const link = (address, text, kind) => h("a", { href: `#${address}`, class: kind }, text);
+export const link = (address, text, kind) => h("a", { href: `#${address}`, class: kind }, visible(text));
 
 export const topicLink = (name, text = name) => link(`/topics/${encodeURIComponent(name)}`, text);
 export const groupLink = (name) => link(`/groups/${encodeURIComponent(name)}`, name);

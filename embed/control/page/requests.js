@@ -6,6 +6,7 @@ import { field, link, option, table } from "/page/parts.js";
 import { number, size, visible } from "/page/words.js";
 
 export const title = "Requests";
+export const everyMs = 1_000; // not by the stream: it would bring each request twice
 
 const MOST_KEPT = 2_000;
 const MOST_SHOWN = 200;
@@ -93,9 +94,9 @@ export function render({ rerender }) {
     h("h1", {}, "Requests"),
     h("section", {},
       h("div", { class: "bar" },
-        h("input", { type: "search", id: "search", "aria-label": "Filter requests by words", placeholder: "Filter: produce orders -heartbeat  /", size: 40, oninput: (event) => change({ text: event.target.value }) }),
+        h("input", { type: "search", id: "search", "aria-label": "Filter requests by words", placeholder: "Filter: produce orders -heartbeat  /", value: choice.text, size: 40, oninput: (event) => change({ text: event.target.value }) }),
         field("Outcome", h("select", { id: "outcome", onchange: (event) => change({ outcome: event.target.value }) },
-          option("", "any"), option("errors", "errors"), option("faults", "a fault rule acted"), option("waits", "waits for its answer"))),
+          [["", "any"], ["errors", "errors"], ["faults", "a fault rule acted"], ["waits", "waits for its answer"]].map(([value, words]) => option(value, words, value === choice.outcome)))),
         h("label", {}, h("input", { type: "checkbox", checked: choice.hidesDull, onchange: (event) => change({ hidesDull: event.target.checked }) }), " leave out fetches and heartbeats that went well"),
         h("button", { type: "button", "aria-pressed": String(choice.isPaused), onclick: () => change({ isPaused: !choice.isPaused }) }, choice.isPaused ? "Go on" : "Pause")),
       h("p", { class: "quiet" }, missing || `${number(wanted.length)} of the last ${number(kept.length)} requests${choice.isPaused ? ", paused" : ""}; the newest first${lost > 0 ? `; ${number(lost)} older ones are not here` : ""}.`),

@@ -10,6 +10,8 @@ const COUNT = 50;
 
 export const title = "Topic";
 export const titleOf = ({ params }) => params[0];
+export const events = ["records", "topics"];
+export const topicOf = ({ params }) => params[0];
 
 let name = null;
 let data = {};
@@ -18,7 +20,7 @@ let known = new Set();
 
 function begin(topic) {
   name = topic;
-  data = { seen: null };
+  data = {};
   choice = { partition: 0, of: "", scale: "offsets", as: "text", key: "", before: null, isPaused: false, isolation: "uncommitted" };
   known = new Set();
 }
@@ -28,20 +30,21 @@ export async function load({ params, state, isForced }) {
   const topic = await get(path`/topics/${name}`);
   data.topic = topic;
   choice.partition = Math.min(choice.partition, topic.partitions.length - 1);
-  const wanted = JSON.stringify([choice.partition, choice.of, choice.key, choice.before, choice.isolation, state.brokers.length > 1 && state.now_ms]);
-  const seen = JSON.stringify([topic.offsets, topic.partitions, wanted]);
-  if (!isForced && data.seen === seen) return;
+  const seen = JSON.stringify([topic.offsets, topic.partitions, choice.partition]);
+  const seenRecords = JSON.stringify([topic.offsets, choice.of, choice.key, choice.before, choice.isolation]);
   const jobs = [];
-  if (topic.partitions[choice.partition].leader >= 0) {
+  const isOther = isForced || data.seen !== seen;
+  if (isOther && topic.partitions[choice.partition].leader >= 0) {
     jobs.push(get(path`/topics/${name}/segments`, { partition: choice.partition }).then(([found]) => (data.log = found)));
-  } else data.log = null;
+  } else if (isOther) data.log = null;
   if (state.brokers.length > 1) {
     jobs.push(get("/offsets", { topic: name, partition: choice.partition }).then((found) => (data.replicas = found)));
   }
   if (isForced || !data.configs) jobs.push(get(path`/topics/${name}/configs`).then((found) => (data.configs = found)));
-  if (!choice.isPaused) jobs.push(loadRecords());
+  if (!choice.isPaused && (isForced || data.seenRecords !== seenRecords)) jobs.push(loadRecords());
   await Promise.all(jobs);
   data.seen = seen;
+  if (!choice.isPaused) data.seenRecords = seenRecords;
 }
 
 async function loadRecords() {

@@ -47,3 +47,18 @@ def test_a_deleted_record_is_not_shown(api: ControlApi) -> None:
         produce(api, str(number))
     api.done("POST", "/topics/orders/delete-records", {"offset": 2, "partition": 0})
     assert [one["offset"] for one in api.done("GET", "/topics/orders/latest?count=50")] == [2]
+
+
+def test_the_records_of_the_other_partitions_are_there_where_one_has_no_leader(cluster_api: ControlApi) -> None:
+    for partition in (0, 1):
+        cluster_api.done("POST", "/topics/orders/records", {"value": str(partition), "partition": partition})
+    leaders = [one["leader"] for one in cluster_api.done("GET", "/topics/orders/partitions")]
+    assert sorted(leaders) == [1, 2]
+    cluster_api.done("POST", "/brokers/2/kill")
+    try:
+        found = cluster_api.done("GET", "/topics/orders/latest")
+        assert [one["partition"] for one in found] == [leaders.index(1)]
+        gone = cluster_api.problem("GET", f"/topics/orders/latest?partition={leaders.index(2)}")
+        assert gone["kafka_error"] == "LEADER_NOT_AVAILABLE"
+    finally:
+        cluster_api.done("POST", "/brokers/2/restart")
