@@ -21,7 +21,14 @@ from kmini.protocol.framing import response_frame
 from kmini.protocol.messages.headers import RequestHeader, read_request_header
 from kmini.trace.connection_end import ConnectionEnd
 from kmini.trace.observer import NO_ANSWER_IS_DUE, Observer, Passing
-from kmini.trace.rewriting import ADDRESSES, API_VERSIONS, LocalAddress, cut_versions, request_class, rewrite_addresses
+from kmini.trace.rewriting import (
+    API_VERSIONS,
+    LocalAddress,
+    cut_versions,
+    may_be_rewritten,
+    request_class,
+    rewrite_addresses,
+)
 
 if TYPE_CHECKING:
     from kmini.protocol.messages.api_versions import ApiVersionsResponse
@@ -37,8 +44,6 @@ CONNECT_TIMEOUT_S = 20.0
 """Seconds until a connection to a broker is given up."""
 _TOKEN = -1
 """In place of an API key: a frame without a header."""
-_READ_FIRST = frozenset({*ADDRESSES, API_VERSIONS})
-"""APIs whose answers are decoded before they go on."""
 _SASL_HANDSHAKE = 17
 _PRODUCE = 0
 
@@ -310,7 +315,7 @@ class ProxiedConnection:
         passing = self._passing_of(content)
         if passing is None or passing.header.api_key == _TOKEN:
             self.client.write_frame(content)
-        elif passing.answered is not None or passing.header.api_key in _READ_FIRST:
+        elif passing.answered is not None or may_be_rewritten(passing.header.api_key, passing.header.api_version):
             self._read_answer(passing, content, ended_s)
         else:
             self.client.write_frame(content)

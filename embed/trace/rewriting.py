@@ -68,6 +68,14 @@ ADDRESSES: Mapping[int, Callable[[Any], Iterator[tuple[Node, Any]]]] = {
 }
 """What has a host and a port in the answer to an API, with its node, by API key."""
 
+_SINCE: Mapping[int, int] = {0: 10, 1: 16}
+"""The first version whose answer has addresses (KIP-951), for APIs where that is not the first one of all."""
+
+
+def may_be_rewritten(api_key: int, version: int) -> bool:
+    """Whether an answer is to be decoded before it goes on."""
+    return api_key == API_VERSIONS or (api_key in ADDRESSES and version >= _SINCE.get(api_key, 0))
+
 
 def request_class(api_key: int) -> type[Request] | None:
     """The class of an API's requests; None for an API whose messages kmini does not know."""

@@ -15,6 +15,7 @@ from kmini.trace.rewriting import (
     UNSERVED,
     Node,
     cut_versions,
+    may_be_rewritten,
     request_class,
     rewrite_addresses,
 )
@@ -95,6 +96,7 @@ def test_only_the_addresses_of_an_answer_change(api_key: int, version: int) -> N
 
     is_changed = rewrite_addresses(given, local)
     assert is_changed is ((api_key, version) not in WITHOUT)
+    assert may_be_rewritten(api_key, version) is is_changed
     assert encoded(given, version) == encoded(with_addresses(original, "::1", 19093), version)
     assert {(node.id, host, port) for node, host, port in asked} == ({(2, "kafka-2", 9093)} if is_changed else set())
 
