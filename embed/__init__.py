@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from kmini.cluster import AsyncCluster, Cluster, ReplicaOffsets
     from kmini.contents import PartitionOffsets, Record
     from kmini.control.connected import connect
+    from kmini.descriptions import GroupDescription, GroupMember, OpenTransaction
     from kmini.embedded import AsyncBroker, Broker
     from kmini.expectation import Expectation
     from kmini.fault_draft import FaultDraft
     from kmini.fault_handle import AsyncFault, AsyncFaults, Fault, Faults
-    from kmini.group_handle import AsyncGroup, Group, GroupDescription, GroupMember
+    from kmini.group_handle import AsyncGroup, Group
     from kmini.journal_handle import AsyncRequests, Requests, RequestsLost
     from kmini.protocol.errors import KafkaError
     from kmini.pytest_plugin.leftovers import KafkaTestWarning
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from kmini.selection import Mark
     from kmini.shared_operations import BrokerNotRunning
     from kmini.topic_handle import AsyncTopic, Topic, TopicPartitionState
-    from kmini.transaction_handle import AsyncTransactions, OpenTransaction, Transactions
+    from kmini.transaction_handle import AsyncTransactions, Transactions
     from kmini.waiting import NotInTime
 
 _HOMES = {
@@ -64,14 +65,14 @@ _HOMES = {
     "FaultDraft": "fault_draft",
     "Faults": "fault_handle",
     "Group": "group_handle",
-    "GroupDescription": "group_handle",
-    "GroupMember": "group_handle",
+    "GroupDescription": "descriptions",
+    "GroupMember": "descriptions",
     "JournalEntry": "broker.journal.entries",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
     "Mark": "selection",
     "NotInTime": "waiting",
-    "OpenTransaction": "transaction_handle",
+    "OpenTransaction": "descriptions",
     "PartitionOffsets": "contents",
     "PortTaken": "broker.network.socket_server",
     "Record": "contents",

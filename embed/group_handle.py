@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Hashable, Mapping
-from typing import NamedTuple
 
 from kmini.argument_checks import ARGUMENTS
 from kmini.broker.broker import BrokerServer
@@ -18,6 +17,7 @@ from kmini.broker.groups.group import Group as KnownGroup
 from kmini.broker.groups.group_states import EMPTY, STABLE
 from kmini.broker.groups.member import Departure, Leaving, Member
 from kmini.contents import shown
+from kmini.descriptions import GroupDescription, GroupMember
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.phrases import counted, members_expected, there_is_no
 from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
@@ -39,55 +39,6 @@ SHOWN = 10
 
 OUTSIDER_VERSION = 9
 """The version of OffsetCommit as which `commit` commits: the first one that tells a missing group."""
-
-
-class GroupMember(NamedTuple):
-    """A member of a group."""
-
-    member_id: str
-    client_id: str
-    address: str
-    """The host that its client connects from."""
-    instance_id: str | None
-    """The name of a static member (`group.instance.id`); None for a dynamic one."""
-    topics: tuple[str, ...]
-    """The topics that it subscribes to, sorted; empty if it is no consumer."""
-    assignment: tuple[TopicPartition, ...]
-    """The partitions that it has, sorted; empty until the group is Stable."""
-
-    def __str__(self) -> str:
-        wants = f", subscribed to {', '.join(self.topics[:SHOWN])}" if self.topics else ""
-        has = " ".join(map(str, self.assignment[:SHOWN])) or "nothing"
-        more = f" and {len(self.assignment) - SHOWN} more" if len(self.assignment) > SHOWN else ""
-        return f"{self.member_id} (client {self.client_id} at {self.address}{wants}, has {has}{more})"
-
-
-class GroupDescription(NamedTuple):
-    """A group and its members."""
-
-    group: str
-    kind: str
-    """The group protocol, as ListGroups names it: "classic"."""
-    state: str
-    """"Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead"."""
-    generation: int
-    """Raised by one at the end of each rebalance; 0 before the first one."""
-    protocol: str | None
-    """The assignor that the members have agreed on ("range"); None without members."""
-    members: tuple[GroupMember, ...]
-    """In the order in which they joined."""
-    coordinator: int
-    """The number of the broker that coordinates the group."""
-
-    def __str__(self) -> str:
-        if not self.members:
-            past = "its members have left" if self.generation else "it never had a member"
-            return f"group {self.group} is {self.state}; {past}"
-        count = len(self.members)
-        members = counted(count, "member")
-        listed = "; ".join(map(str, self.members[:SHOWN])) + (f"; and {count - SHOWN} more" if count > SHOWN else "")
-        protocol = f", protocol {self.protocol}" if self.protocol else ""
-        return f"group {self.group} is {self.state}, generation {self.generation}{protocol}, {members}: {listed}"
 
 
 class GroupOffsets(dict[TopicPartition, int]):

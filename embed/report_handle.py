@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kmini.failed_waits import FailedWait
 from kmini.handle import Awaiting, Blocking, Handle, method
-from kmini.report.facts import gather
 from kmini.report.failure_report import failure_report
+from kmini.report.gathering import gather
 from kmini.shared_operations import SharedOperations
 
 if TYPE_CHECKING:

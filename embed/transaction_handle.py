@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.coordination import TRANSACTIONS
 from kmini.broker.transactions.transaction import Transaction
 from kmini.broker.transactions.transaction_states import COMPLETED, ONGOING
+from kmini.descriptions import OpenTransaction
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.phrases import there_is_no
 from kmini.protocol.errors import (
     InvalidTxnState,
     TransactionalIdNotFound,
 )
-from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
+from kmini.protocol.topics import TRANSACTION_STATE
 from kmini.shared_operations import SharedOperations
 from kmini.waiting import NotInTime, until
 
@@ -24,31 +24,6 @@ SHOWN = 10
 
 OPEN = (ONGOING, *COMPLETED)
 """The states of a transaction that has begun and not ended."""
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction that has begun and not ended."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    state: str
-    """"Ongoing"; or "PrepareCommit" or "PrepareAbort" while its markers are being written."""
-    partitions: tuple[TopicPartition, ...]
-    """The partitions that it has written to, sorted; those of `__consumer_offsets` stand for groups whose offsets it
-    commits."""
-    age_ms: int
-    """Milliseconds since it began, on the timeline of time-outs."""
-    timeout_ms: int
-    """Milliseconds after which the broker aborts it (`transaction.timeout.ms` of the producer)."""
-
-    def __str__(self) -> str:
-        places = ", ".join(map(str, self.partitions[:SHOWN]))
-        more = f" and {len(self.partitions) - SHOWN} more" if len(self.partitions) > SHOWN else ""
-        return (
-            f"{self.transactional_id} is {self.state} for {self.age_ms} of {self.timeout_ms} ms, "
-            f"producer {self.producer_id} epoch {self.producer_epoch}, in {places}{more}"
-        )
 
 
 def listed(found: Collection[OpenTransaction]) -> str:

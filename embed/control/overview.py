@@ -18,7 +18,8 @@ from kmini.group_handle import GroupOperations
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import is_internal
 from kmini.report.diagnoses import likely
-from kmini.report.facts import Facts, gather
+from kmini.report.facts import Facts
+from kmini.report.gathering import gather
 from kmini.storage.log_config import LogConfig
 from kmini.transaction_handle import TransactionOperations
 

@@ -2,8 +2,11 @@
 
 - `findings`: the one table of what can be found, with the level of each
 - `asking`: the brokers, each with one connection, and a time limit for each question
-- `addresses`: the address that was given, and those that the brokers tell clients to use
 - `examination`: all checks, one after the other
+- `addresses`: the address that was given, and those that the brokers tell clients to use
+- `server`, `settings`, `partitions`, `topics`, `groups`, `transactions`: the other checks
+
+What the failure report finds as well is found by its functions (`kmini.report.diagnoses`), on facts that requests tell.
 
 It imports no broker.
 """

@@ -64,15 +64,25 @@ class Brokers:
                 self._connections[address] = known
             return known
 
-    async def ask(self, node_id: int, request: Request, unknown: str) -> Any:
+    async def highest(self, node_id: int, request: type[Request]) -> int:
+        """The highest version of a request that both sides have; -1 if there is none, or if the broker is not
+        reached."""
+        try:
+            return (await self.connected(self.routes[node_id])).version_for(request)
+        except KafkaError:
+            return -1
+
+    async def ask(self, node_id: int, request: Request, unknown: str, *, highest: int | None = None) -> Any:
         """The answer of a broker; None, after a finding, if there is none. `unknown` is what stays unknown then, as in
-        "groups"."""
+        "groups"; `highest` is the last version that may be used."""
         if node_id not in self.routes or self._unanswered[node_id] >= PATIENCE:
             return None
         async with self._turns[node_id]:
             try:
                 connection = await self.connected(self.routes[node_id])
-                return await connection.send(request, timeout_ms=self.timeout_ms)
+                version = connection.version_for(type(request))
+                version = version if highest is None else min(version, highest)
+                return await connection.send(request, version=version, timeout_ms=self.timeout_ms)
             except UnsupportedVersion:
                 self.note("question-not-served", f"broker {node_id} does not serve {request.name}: no {unknown} shown")
             except KafkaError as error:

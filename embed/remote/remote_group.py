@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Mapping
 
 from kmini.client import GroupDescription as Described
-from kmini.group_handle import Group, GroupDescription, GroupMember
+from kmini.descriptions import GroupDescription, GroupMember
+from kmini.group_handle import Group
 from kmini.handle import Awaiting, Blocking, method, waits_for_clients
 from kmini.phrases import counted, members_expected, there_is_no
 from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup

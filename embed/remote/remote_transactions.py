@@ -7,11 +7,12 @@ import time
 
 from kmini.broker.transactions.transaction_states import ONGOING
 from kmini.client import TransactionDescription
+from kmini.descriptions import OpenTransaction
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.phrases import there_is_no
 from kmini.protocol.errors import InvalidTxnState, TransactionalIdNotFound
 from kmini.remote.remote_operations import RemoteOperations
-from kmini.transaction_handle import OPEN, OpenTransaction, listed
+from kmini.transaction_handle import OPEN, listed
 from kmini.waiting import NotInTime
 
 _OPEN = tuple(state.wire_name for state in OPEN)

@@ -116,6 +116,11 @@ def topic_does_not_exist(facts: Facts) -> str | None:
 
 
 def wrong_topic(facts: Facts) -> str | None:
+    """The first of `wrong_topics`."""
+    return next(wrong_topics(facts), None)
+
+
+def wrong_topics(facts: Facts) -> Iterator[str]:
     """Records went to one topic, and a topic with a similar name was never written to: one of the names is wrong, most
     likely that of a topic that a client's request created."""
     waited = {wait.topic for wait in facts.waits}
@@ -129,21 +134,21 @@ def wrong_topic(facts: Facts) -> str | None:
             if _are_siblings(empty.name, name) and empty.name not in waited:
                 continue
             if empty.auto_created_by and not topic.auto_created_by:
-                return (
+                yield (
                     f"{empty.name!r} is not {name!r}: {_auto_created(facts, empty)}, and nothing was ever written to "
                     f"it; {name!r} has {counted(topic.committed + topic.hidden, 'record')}"
                 )
+                continue
             first = next((entry for entry in facts.requests if name in entry.topics), None)
             by = f", which {client_of(first)} was the first to name, at +{facts.after_s(first):.2f} s" if first else ""
             if topic.auto_created_by:
                 by = f"; {_auto_created(facts, topic)}"
             waited_for = ", for which the test waited" if empty.name in waited else ""
-            return (
+            yield (
                 f"the records went to another topic: {name!r} has "
                 f"{counted(topic.committed + topic.hidden, 'record')}{by}; "
                 f"nothing was ever written to {empty.name!r}{waited_for}"
             )
-    return None
 
 
 def auto_created_by_mistake(facts: Facts) -> str | None:

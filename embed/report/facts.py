@@ -1,33 +1,24 @@
-"""What the failure report says is gathered here, at one moment, from a broker or the brokers of a cluster."""
+"""The facts that diagnoses look at: what is known of a broker or a cluster at one moment.
+
+`gathering` takes them from brokers of kmini here, `kmini.remote.remote_facts` and `kmini.doctor` from requests.
+This module imports no broker.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
-from itertools import islice
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from kmini.broker.clock import milliseconds
-from kmini.broker.groups.member import Departure
-from kmini.broker.journal.entries import JournalEntry, JournalReader
-from kmini.client_connections import ClientConnection
-from kmini.contents import PartitionOffsets, Record, shown
-from kmini.failed_waits import FailedWait
-from kmini.fault_handle import FaultOperations
-from kmini.group_handle import GroupDescription, GroupOperations
-from kmini.protocol.errors import KafkaError
-from kmini.protocol.topics import TopicPartition, is_internal
-from kmini.shared_operations import SharedOperations
-from kmini.storage.log import PartitionLog
-from kmini.transaction_handle import OpenTransaction, TransactionOperations
-
 if TYPE_CHECKING:
-    from kmini.broker.faults.active_rules import ActiveRules
-    from kmini.broker.journal.request_journal import RequestJournal
+    from kmini.broker.groups.member import Departure
+    from kmini.broker.journal.entries import JournalEntry
+    from kmini.client_connections import ClientConnection
+    from kmini.contents import PartitionOffsets, Record
+    from kmini.descriptions import GroupDescription, OpenTransaction
+    from kmini.failed_waits import FailedWait
+    from kmini.protocol.topics import TopicPartition
 
-MOST_READ = 1_000
-"""Most records of a partition that are read, to count them by what became of them."""
-MOST_REQUESTS = 3_000
-"""The last requests that are looked at."""
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
 class PartitionFacts(NamedTuple):
@@ -143,85 +134,6 @@ class Facts(NamedTuple):
         return entry.time_ms / 1_000 - self.began_s
 
 
-async def gather(
-    operations: SharedOperations,
-    rules: ActiveRules | None = None,
-    waits: Collection[FailedWait] = (),
-    *,
-    most_topics: int | None = None,
-    most_requests: int | None = None,
-    most_read: int | None = None,
-) -> Facts:
-    """The facts of a running broker or cluster, of its fault rules, if a test has made any, and of the calls that
-    waited in vain since its start or its last reset.
-
-    Of more than `most_topics` topics those are chosen that the requests and the groups name, then the first others;
-    `most_requests` are the last requests, and `most_read` the last records of each partition, that are looked at, by
-    default MOST_REQUESTS and MOST_READ."""
-    brokers = [*operations.running]
-    journal = brokers[0].services.journal if brokers else None
-    requests: list[JournalEntry] = []
-    if journal is not None:
-        reader = JournalReader(journal, operations.clock.moves)
-        requests = [reader.decoded(entry) for entry in [*journal.entries][-(most_requests or MOST_REQUESTS) :]]
-    listeners = [(broker.server, listener) for broker in brokers for listener in broker.server.listeners]
-    told = [found for server, listener in listeners if (found := server.advertised_at(listener)) is not None]
-    groups = tuple([one async for one in _groups(operations)])
-    names = _topic_names(operations, most_topics, requests, groups)
-    return Facts(
-        began_s=requests[0].time_ms / 1_000 if requests else 0.0,
-        addresses=tuple(broker.address for broker in brokers),
-        told=tuple(f"{host}:{port}" for host, port in told),
-        requests=tuple(requests),
-        has_journal=journal is not None,
-        lost=0 if journal is None else journal.lost,
-        topics=tuple(_topic(operations, name, journal, most_read or MOST_READ) for name in names),
-        groups=groups,
-        transactions=tuple(await TransactionOperations(operations).open()),
-        clients=tuple(await operations.clients()),
-        faults=() if rules is None else tuple(await _faults(operations, rules)),
-        ahead_ms=operations.clock.ahead_ms,
-        waits=tuple(wait for wait in waits if wait.ended_s >= operations.began_s),
-    )
-
-
-def _topic_names(
-    operations: SharedOperations, most: int | None, requests: Collection[JournalEntry], groups: Collection[GroupFacts]
-) -> list[str]:
-    """The topics that are looked at, by name."""
-    names = [name for name in operations.topic_names() if not is_internal(name)]
-    if most is None or len(names) <= most:
-        return names
-    named = {topic for entry in requests for topic in entry.topics}
-    named |= {topic for group in groups for member in group.description.members for topic in member.topics}
-    named |= {place.topic for group in groups for place in group.offsets}
-    chosen = sorted(names, key=lambda name: name not in named)[:most]
-    return sorted(chosen)
-
-
-def _topic(operations: SharedOperations, name: str, journal: RequestJournal | None, most_read: int) -> TopicFacts:
-    count = len(operations.known_topic(name).partitions)
-    by = ""
-    if journal is not None and name in journal.auto_created:
-        by = client_called(journal.auto_created[name])
-    return TopicFacts(name, count, tuple(_partition(log, most_read) for log in operations.logs(name)), by)
-
-
-def _partition(log: PartitionLog, most_read: int) -> PartitionFacts:
-    since = max(log.log_start_offset, log.high_watermark - most_read)
-    records = [*islice(shown(log, "uncommitted", since=since), most_read)]
-    return PartitionFacts.of(log.topic_partition.partition, PartitionOffsets.of(log), records)
-
-
-async def _groups(operations: SharedOperations) -> AsyncIterator[GroupFacts]:
-    for name in operations.group_names():
-        group = GroupOperations(operations, name)
-        try:
-            yield GroupFacts(await group.describe(), await group.offsets(), await group.departures())
-        except KafkaError:  # it is being loaded, or goes at this moment
-            continue
-
-
 def client_called(client_id: str | None) -> str:
     """A client in a sentence: "client 'billing'"."""
     return "a client without an id" if client_id is None else f"client {client_id!r}"
@@ -232,19 +144,6 @@ def client_of(entry: JournalEntry) -> str:
     return client_called(entry.client_id) if entry.client_id is not None else f"the client at {entry.connection}"
 
 
-async def _faults(operations: SharedOperations, rules: ActiveRules) -> list[FaultFacts]:
-    never = await FaultOperations(operations, rules).unhit()
-    return [
-        FaultFacts(
-            active.rule.name,
-            active.hits,
-            next((text for text in never if text.startswith(f"fault rule {active.rule.name!r} ")), ""),
-            active.chance_seed,
-        )
-        for active in rules.rules
-    ]
-
-
 def moved_by(ahead_ms: int) -> str:
     """How far the clock is from the wall clock, as "moved ahead by 7d"."""
     return f"moved ahead by {duration(ahead_ms)}" if ahead_ms > 0 else f"turned back by {duration(-ahead_ms)}"
@@ -253,8 +152,7 @@ def moved_by(ahead_ms: int) -> str:
 def duration(ms: int) -> str:
     """Milliseconds in the largest units, as "7d" or "1h30m"; from 10 s on in whole seconds."""
     left, parts = ms if ms < 10_000 else round(ms, -3), []
-    for unit in ("d", "h", "m", "s", "ms"):
-        size = milliseconds(f"1{unit}")
+    for unit, size in _UNITS_MS:
         if left >= size:
             parts.append(f"{left // size}{unit}")
             left %= size

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from kmini.broker.groups.member import Departure
-from kmini.broker.journal.entries import JournalEntry
 from kmini.phrases import counted, nearest
 from kmini.report.facts import Facts, GroupFacts, client_of, moved_by
+
+if TYPE_CHECKING:
+    from kmini.broker.groups.member import Departure
+    from kmini.broker.journal.entries import JournalEntry
 
 LATEST = -1
 """The timestamp with which ListOffsets asks for the end of a partition."""

@@ -13,8 +13,8 @@ from kmini.broker.api.key_fields import KeyPartition
 from kmini.broker.groups.member import Departure
 from kmini.broker.journal.entries import JournalEntry
 from kmini.client_connections import ClientConnection
+from kmini.descriptions import GroupDescription, GroupMember
 from kmini.failed_waits import FailedWait
-from kmini.group_handle import GroupDescription, GroupMember
 from kmini.protocol.topics import TopicPartition
 from kmini.report import diagnoses, group_diagnoses
 from kmini.report.diagnoses import DIAGNOSES, Diagnosis, likely

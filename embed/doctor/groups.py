@@ -1,0 +1,271 @@
+"""Consumer groups: those that are stuck, and why; and the facts of each, for the diagnoses that all reports share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kmini.client.errors import error_of
+from kmini.client.groups import LAST_VERSION_WITH_NAMES
+from kmini.descriptions import GroupDescription, GroupMember
+from kmini.doctor.asking import Brokers
+from kmini.doctor.findings import Finding
+from kmini.phrases import counted
+from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
+from kmini.protocol.errors import MalformedMessage
+from kmini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kmini.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kmini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kmini.protocol.topics import TopicPartition
+from kmini.report.diagnoses import topic_does_not_exist
+from kmini.report.facts import Facts, GroupFacts, PartitionFacts
+from kmini.report.group_diagnoses import more_members_than_partitions, never_assigned
+
+MOST_GROUPS = 1_000
+"""Groups that are examined, at most: the first by name."""
+AT_A_TIME = 100
+"""Groups in a request."""
+CLASSIC = ("", "classic")
+"""The types of the groups that DescribeGroups describes."""
+REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+AGAIN_S = 0.5
+"""Seconds between two looks at groups that rebalance."""
+
+
+class Listed(NamedTuple):
+    """A group in a list, and the broker that coordinates it."""
+
+    name: str
+    node_id: int
+    type: str
+    state: str
+
+
+async def list_groups(brokers: Brokers) -> list[Listed]:
+    """All groups, by name, as their coordinators list them."""
+
+    async def at(node_id: int) -> list[Listed]:
+        response: ListGroupsResponse | None = await brokers.ask(node_id, ListGroupsRequest(), "groups")
+        if response is None:
+            return []
+        error = error_of(response.error_code)
+        if error is not None:
+            brokers.refused(error, "groups", f" of broker {node_id}")
+        return [Listed(one.group_id, node_id, one.group_type, one.group_state) for one in response.groups]
+
+    return sorted(one for found in await asyncio.gather(*map(at, [*brokers.routes])) for one in found)
+
+
+async def gather_groups(brokers: Brokers, listed: Sequence[Listed]) -> list[GroupFacts]:
+    """The facts of groups of the classic kind."""
+    described = await _describe(brokers, [one for one in listed if one.type.lower() in CLASSIC])
+    offsets = await _committed(brokers, listed)
+    facts = [GroupFacts(one, offsets.get(one.group, {})) for one in described.values()]
+    others = [one for one in listed if one.type.lower() not in CLASSIC]
+    empty = [
+        GroupFacts(GroupDescription(one.name, one.type, one.state, -1, None, (), one.node_id), offsets[one.name])
+        for one in others
+        if one.state == "Empty" and one.name in offsets
+    ]
+    return sorted([*facts, *empty], key=lambda one: one.description.group)
+
+
+async def still_rebalancing(
+    brokers: Brokers, groups: Sequence[GroupFacts], listed: Sequence[Listed]
+) -> dict[str, float]:
+    """The groups that rebalance, and go on with it for the time of a question: the seconds for which they were seen."""
+    left = {one.description.group for one in groups if one.description.state in REBALANCING}
+    began = time.monotonic()
+    while left and time.monotonic() - began < brokers.timeout_ms / 1_000:
+        await asyncio.sleep(AGAIN_S)
+        described = await _describe(brokers, [one for one in listed if one.name in left])
+        left = {name for name in left if name in described and described[name].state in REBALANCING}
+    return dict.fromkeys(left, time.monotonic() - began)
+
+
+async def _describe(brokers: Brokers, listed: Sequence[Listed]) -> dict[str, GroupDescription]:
+    found: dict[str, GroupDescription] = {}
+
+    async def at(node_id: int, names: Sequence[str]) -> None:
+        for begin in range(0, len(names), AT_A_TIME):
+            request = DescribeGroupsRequest(groups=[*names[begin : begin + AT_A_TIME]])
+            response: DescribeGroupsResponse | None = await brokers.ask(node_id, request, "members of groups")
+            for group in response.groups if response is not None else ():
+                error = error_of(group.error_code, group.error_message)
+                if error is not None:
+                    brokers.refused(error, "members", f" of group {group.group_id!r}")
+                else:
+                    found[group.group_id] = _described(group, node_id)
+
+    await asyncio.gather(*(at(node_id, names) for node_id, names in _by_coordinator(listed).items()))
+    return found
+
+
+def _described(group: DescribeGroupsResponse.Group, node_id: int) -> GroupDescription:
+    is_consumer = group.protocol_type == PROTOCOL_TYPE
+    members = [
+        GroupMember(
+            one.member_id,
+            one.client_id,
+            one.client_host.removeprefix("/"),
+            one.group_instance_id,
+            _topics(one.member_metadata) if is_consumer else (),
+            _assigned(one.member_assignment) if is_consumer else (),
+        )
+        for one in group.members
+    ]
+    return GroupDescription(
+        group.group_id, "classic", group.group_state, -1, group.protocol_data or None, tuple(members), node_id
+    )
+
+
+def _topics(metadata: bytes) -> tuple[str, ...]:
+    """The topics of a subscription; none before the group has chosen its protocol."""
+    with contextlib.suppress(MalformedMessage):
+        return tuple(sorted(subscribed_topics(metadata)))
+    return ()
+
+
+def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:
+    with contextlib.suppress(MalformedMessage):
+        topics = read_assignment(assignment).assigned_partitions
+        return tuple(sorted(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions))
+    return ()
+
+
+async def _committed(brokers: Brokers, listed: Sequence[Listed]) -> dict[str, dict[TopicPartition, int]]:
+    found: dict[str, dict[TopicPartition, int]] = {}
+
+    async def at(node_id: int, names: Sequence[str]) -> None:
+        size = AT_A_TIME if await brokers.highest(node_id, OffsetFetchRequest) >= 8 else 1
+        for begin in range(0, len(names), size):
+            some = names[begin : begin + size]
+            request = OffsetFetchRequest(
+                group_id=some[0],
+                topics=None,
+                groups=[OffsetFetchRequest.Group(group_id=name, topics=None) for name in some],
+            )
+            response: OffsetFetchResponse | None = await brokers.ask(
+                node_id, request, "committed offsets", highest=LAST_VERSION_WITH_NAMES
+            )
+            if response is None:
+                return
+            answers = {one.group_id: (one.error_code, _offsets(one.topics)) for one in response.groups}
+            if not answers:  # below version 8
+                answers[some[0]] = (response.error_code, _offsets(response.topics))
+            for name, (code, offsets) in answers.items():
+                error = error_of(code)
+                if error is not None:
+                    brokers.refused(error, "committed offsets", f" of group {name!r}")
+                else:
+                    found[name] = offsets
+
+    await asyncio.gather(*(at(node_id, names) for node_id, names in _by_coordinator(listed).items()))
+    return found
+
+
+def _offsets(
+    topics: Sequence[OffsetFetchResponse.Topic] | Sequence[OffsetFetchResponse.Group.Topic],
+) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, one.partition_index): one.committed_offset
+        for topic in topics
+        for one in topic.partitions
+        if one.committed_offset >= 0 and not one.error_code
+    }
+
+
+def _by_coordinator(listed: Sequence[Listed]) -> dict[int, list[str]]:
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for one in listed:
+        found[one.node_id].append(one.name)
+    return found
+
+
+def counted_groups(listed: Sequence[Listed]) -> Iterator[Finding]:
+    """How many groups there are, and those whose members cannot be asked for."""
+    yield Finding("groups-examined", f"{counted(len(listed), 'group')} examined")
+    others = [one.name for one in listed if one.type.lower() not in CLASSIC]
+    if others:
+        text = (
+            f"{counted(len(others), 'group')} of another protocol, as {others[0]!r}: only states and offsets are asked"
+        )
+        yield Finding("groups-not-described", text)
+
+
+def stuck_groups(
+    facts: Facts, partitions: Mapping[TopicPartition, PartitionFacts], rebalancing: Mapping[str, float]
+) -> Iterator[Finding]:
+    """Groups that read nothing, or will miss records, and why."""
+    for group in facts.groups:
+        alone = facts._replace(groups=(group,), requests=(), waits=())
+        name = group.description.group
+        if name in rebalancing:
+            text = never_assigned(alone) or f"group {name} is {group.description.state}"
+            yield Finding(
+                "group-rebalancing",
+                f"{text}; seen for {rebalancing[name]:.0f} s. It waits for a member that does not join again",
+                f"find the member that is stuck: kmini group describe {name} --members",
+            )
+        for finding, sentence, change in (
+            (
+                "group-on-missing-topic",
+                topic_does_not_exist(alone),
+                "correct the topic of the consumer, or create it: kmini topic create NAME",
+            ),
+            (
+                "group-has-idle-members",
+                more_members_than_partitions(alone),
+                "give the topic more partitions (kmini topic alter NAME --partitions N), or run fewer consumers",
+            ),
+        ):
+            if sentence is not None:
+                yield Finding(finding, sentence, change)
+        yield from _positions(group, partitions)
+
+
+def _positions(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> Iterator[Finding]:
+    """What is found of the committed offsets of a group beside the logs."""
+    name, is_idle = group.description.group, not group.description.members
+    known = [(place, offset, partitions[place]) for place, offset in group.offsets.items() if place in partitions]
+    gone = [(place, offset, log) for place, offset, log in known if offset < log.log_start_offset]
+    beyond = [(place, offset, log) for place, offset, log in known if offset > log.high_watermark]
+    for place, offset, log in gone[:1]:
+        yield Finding(
+            "committed-offset-deleted",
+            f"group {name} is at {place}@{offset}{_others(len(gone))}, and the log begins at {log.log_start_offset}: "
+            f"{counted(log.log_start_offset - offset, 'record')} went before they were read (retention or "
+            "DeleteRecords). auto.offset.reset of its consumers says where they go on",
+            f"raise retention.ms; or set the group: kmini group reset {name} {place.topic} --to-earliest",
+        )
+    for place, offset, log in beyond[:1]:
+        yield Finding(
+            "committed-offset-beyond-end",
+            f"group {name} is at {place}@{offset}{_others(len(beyond))}, and the log ends at {log.high_watermark}: the "
+            "topic was made anew, or its records were lost. auto.offset.reset of its consumers says where they go on",
+            f"kmini group reset {name} {place.topic} --to-earliest",
+        )
+    lag = sum(max(log.high_watermark - max(offset, log.log_start_offset), 0) for _, offset, log in known)
+    if is_idle and lag:
+        topics = ", ".join(dict.fromkeys(place.topic for place, _, _ in known))
+        yield Finding(
+            "group-without-members",
+            f"group {name} has no members, and {counted(lag, 'record')} of {topics} wait for it",
+            "start its consumers; or delete the group if they are gone for good: kmini group delete " + name,
+        )
+    elif is_idle and known and not beyond and any(log.high_watermark for _, _, log in known):
+        place, offset, _ = next(one for one in known if one[2].high_watermark)
+        yield Finding(
+            "group-at-the-end",
+            f"group {name} has no members, and has committed {place}@{offset}{_others(len(known))}, which is the end: "
+            "a consumer of it sees nothing until something new is written",
+            f"to read again, use another group, or: kmini group reset {name} {place.topic} --to-earliest",
+        )
+
+
+def _others(count: int) -> str:
+    return f" (and in {counted(count - 1, 'other partition')})" if count > 1 else ""

@@ -1,0 +1,102 @@
+"""Open transactions that hold back what consumers at read_committed may read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from kmini.client.errors import error_of
+from kmini.descriptions import OpenTransaction
+from kmini.doctor.asking import Brokers
+from kmini.doctor.findings import Finding
+from kmini.phrases import counted
+from kmini.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kmini.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kmini.protocol.topics import TopicPartition
+from kmini.report.diagnoses import transaction_left_open
+from kmini.report.facts import Facts, PartitionFacts
+
+OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""The states of a transaction that has begun and not ended."""
+LONG_MS = 5_000
+"""Milliseconds for which a transaction is open when it is worth a warning."""
+MOST_TRANSACTIONS = 1_000
+"""Open transactions that are examined, at most."""
+
+
+async def open_transactions(brokers: Brokers) -> list[OpenTransaction]:
+    """The open transactions that coordinators tell, the oldest first. Their age is by the clock of this machine."""
+
+    async def at(node_id: int) -> list[OpenTransaction]:
+        listed: ListTransactionsResponse | None = await brokers.ask(
+            node_id, ListTransactionsRequest(state_filters=[*OPEN]), "transactions"
+        )
+        if listed is None:
+            return []
+        error = error_of(listed.error_code)
+        if error is not None:
+            brokers.refused(error, "transactions", f" of broker {node_id}")
+        names = [one.transactional_id for one in listed.transaction_states][:MOST_TRANSACTIONS]
+        if not names:
+            return []
+        described: DescribeTransactionsResponse | None = await brokers.ask(
+            node_id, DescribeTransactionsRequest(transactional_ids=names), "transactions"
+        )
+        now_ms = time.time_ns() // 1_000_000
+        return [
+            OpenTransaction(
+                one.transactional_id,
+                one.producer_id,
+                one.producer_epoch,
+                one.transaction_state,
+                tuple(TopicPartition(topic.topic, number) for topic in one.topics for number in topic.partitions),
+                max(now_ms - one.transaction_start_time_ms, 0),
+                one.transaction_timeout_ms,
+            )
+            for one in (described.transaction_states if described is not None else ())
+            if not one.error_code and one.transaction_state in OPEN
+        ]
+
+    found = await asyncio.gather(*map(at, [*brokers.routes]))
+    return sorted((one for some in found for one in some), key=lambda one: -one.age_ms)
+
+
+def pinning(facts: Facts, partitions: Mapping[TopicPartition, PartitionFacts]) -> Iterator[Finding]:
+    """Transactions that have been open for long, with the places where consumers wait behind them."""
+    for one in facts.transactions:
+        if one.age_ms < LONG_MS:
+            continue
+        sentence = transaction_left_open(facts._replace(transactions=(one,), topics=()))
+        held = [
+            f"{place} at {partitions[place].last_stable_offset}"
+            for place in one.partitions
+            if place in partitions and partitions[place].last_stable_offset < partitions[place].high_watermark
+        ]
+        pins = f" It pins {', '.join(held[:3])}." if held else ""
+        ends = f" The broker aborts it when it is {one.timeout_ms / 1_000:g} s old."
+        yield Finding(
+            "transaction-left-open",
+            f"{sentence}.{pins}{ends}",
+            f"have its producer commit or abort; or: kmini txn abort {one.transactional_id}",
+        )
+
+
+def unexplained(
+    transactions: Sequence[OpenTransaction], partitions: Mapping[TopicPartition, PartitionFacts]
+) -> Iterator[Finding]:
+    """Partitions whose last stable offset is behind, without an open transaction that a coordinator knows."""
+    known = {place for one in transactions for place in one.partitions}
+    behind = [
+        f"{place} at {one.last_stable_offset} of {one.high_watermark}"
+        for place, one in partitions.items()
+        if one.last_stable_offset < one.high_watermark and place not in known
+    ]
+    if behind:
+        more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
+        yield Finding(
+            "transaction-not-known",
+            f"the last stable offset of {counted(len(behind), 'partition')} is behind ({', '.join(behind[:3])}{more}), "
+            "and no coordinator tells an open transaction there: it has just ended, is hidden from this user, or hangs",
+            "run kmini doctor again; if it stays: kmini txn abort --partition TOPIC:PARTITION --offset OFFSET",
+        )

@@ -1,0 +1,120 @@
+"""The facts of a broker or a cluster of kmini, gathered at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kmini.broker.journal.entries import JournalEntry, JournalReader
+from kmini.contents import PartitionOffsets, shown
+from kmini.failed_waits import FailedWait
+from kmini.fault_handle import FaultOperations
+from kmini.group_handle import GroupOperations
+from kmini.protocol.errors import KafkaError
+from kmini.protocol.topics import is_internal
+from kmini.report.facts import Facts, FaultFacts, GroupFacts, PartitionFacts, TopicFacts, client_called
+from kmini.shared_operations import SharedOperations
+from kmini.storage.log import PartitionLog
+from kmini.transaction_handle import TransactionOperations
+
+if TYPE_CHECKING:
+    from kmini.broker.faults.active_rules import ActiveRules
+    from kmini.broker.journal.request_journal import RequestJournal
+
+MOST_READ = 1_000
+"""Most records of a partition that are read, to count them by what became of them."""
+MOST_REQUESTS = 3_000
+"""The last requests that are looked at."""
+
+
+async def gather(
+    operations: SharedOperations,
+    rules: ActiveRules | None = None,
+    waits: Collection[FailedWait] = (),
+    *,
+    most_topics: int | None = None,
+    most_requests: int | None = None,
+    most_read: int | None = None,
+) -> Facts:
+    """The facts of a running broker or cluster, of its fault rules, if a test has made any, and of the calls that
+    waited in vain since its start or its last reset.
+
+    Of more than `most_topics` topics those are chosen that the requests and the groups name, then the first others;
+    `most_requests` are the last requests, and `most_read` the last records of each partition, that are looked at, by
+    default MOST_REQUESTS and MOST_READ."""
+    brokers = [*operations.running]
+    journal = brokers[0].services.journal if brokers else None
+    requests: list[JournalEntry] = []
+    if journal is not None:
+        reader = JournalReader(journal, operations.clock.moves)
+        requests = [reader.decoded(entry) for entry in [*journal.entries][-(most_requests or MOST_REQUESTS) :]]
+    listeners = [(broker.server, listener) for broker in brokers for listener in broker.server.listeners]
+    told = [found for server, listener in listeners if (found := server.advertised_at(listener)) is not None]
+    groups = tuple([one async for one in _groups(operations)])
+    names = _topic_names(operations, most_topics, requests, groups)
+    return Facts(
+        began_s=requests[0].time_ms / 1_000 if requests else 0.0,
+        addresses=tuple(broker.address for broker in brokers),
+        told=tuple(f"{host}:{port}" for host, port in told),
+        requests=tuple(requests),
+        has_journal=journal is not None,
+        lost=0 if journal is None else journal.lost,
+        topics=tuple(_topic(operations, name, journal, most_read or MOST_READ) for name in names),
+        groups=groups,
+        transactions=tuple(await TransactionOperations(operations).open()),
+        clients=tuple(await operations.clients()),
+        faults=() if rules is None else tuple(await _faults(operations, rules)),
+        ahead_ms=operations.clock.ahead_ms,
+        waits=tuple(wait for wait in waits if wait.ended_s >= operations.began_s),
+    )
+
+
+def _topic_names(
+    operations: SharedOperations, most: int | None, requests: Collection[JournalEntry], groups: Collection[GroupFacts]
+) -> list[str]:
+    """The topics that are looked at, by name."""
+    names = [name for name in operations.topic_names() if not is_internal(name)]
+    if most is None or len(names) <= most:
+        return names
+    named = {topic for entry in requests for topic in entry.topics}
+    named |= {topic for group in groups for member in group.description.members for topic in member.topics}
+    named |= {place.topic for group in groups for place in group.offsets}
+    chosen = sorted(names, key=lambda name: name not in named)[:most]
+    return sorted(chosen)
+
+
+def _topic(operations: SharedOperations, name: str, journal: RequestJournal | None, most_read: int) -> TopicFacts:
+    count = len(operations.known_topic(name).partitions)
+    by = ""
+    if journal is not None and name in journal.auto_created:
+        by = client_called(journal.auto_created[name])
+    return TopicFacts(name, count, tuple(_partition(log, most_read) for log in operations.logs(name)), by)
+
+
+def _partition(log: PartitionLog, most_read: int) -> PartitionFacts:
+    since = max(log.log_start_offset, log.high_watermark - most_read)
+    records = [*islice(shown(log, "uncommitted", since=since), most_read)]
+    return PartitionFacts.of(log.topic_partition.partition, PartitionOffsets.of(log), records)
+
+
+async def _groups(operations: SharedOperations) -> AsyncIterator[GroupFacts]:
+    for name in operations.group_names():
+        group = GroupOperations(operations, name)
+        try:
+            yield GroupFacts(await group.describe(), await group.offsets(), await group.departures())
+        except KafkaError:  # it is being loaded, or goes at this moment
+            continue
+
+
+async def _faults(operations: SharedOperations, rules: ActiveRules) -> list[FaultFacts]:
+    never = await FaultOperations(operations, rules).unhit()
+    return [
+        FaultFacts(
+            active.rule.name,
+            active.hits,
+            next((text for text in never if text.startswith(f"fault rule {active.rule.name!r} ")), ""),
+            active.chance_seed,
+        )
+        for active in rules.rules
+    ]
