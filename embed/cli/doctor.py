@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS = 5_000
 COLUMNS = ("check", "level", "finding", "text", "change")
+MOST_ALIKE = 10
+"""Findings of one name that are printed as text, at most."""
 INDENT = 19
 """Columns before the text on a terminal."""
 
@@ -48,12 +51,26 @@ def doctor(address: str | None, output: str, bootstrap_server: str, timeout_ms: 
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     findings = asyncio.run(examine(given, timeout_ms=timeout_ms, sasl=remembered_sasl()))
+    printed = findings if output == "json" else _shortened(findings)
     if output == "table" and sys.stdout.isatty():
-        _draw(findings)
+        _draw(printed)
     else:
-        show(COLUMNS, [(one.check, one.level, one.name, one.text, one.change or None) for one in findings], output)
-    click.echo(f"kmini: {_summary(findings)}", err=True)
+        show(COLUMNS, [(one.check, one.level, one.name, one.text, one.change or None) for one in printed], output)
+    left_out = len(findings) - len(printed)
+    more = f"; {left_out} more like those printed, with --format json" if left_out else ""
+    click.echo(f"kmini: {_summary(findings)}{more}", err=True)
     sys.exit(exit_code(findings))
+
+
+def _shortened(findings: Sequence[Finding]) -> list[Finding]:
+    """The first findings of each name."""
+    counts: Counter[str] = Counter()
+    kept = []
+    for finding in findings:
+        counts[finding.name] += 1
+        if counts[finding.name] <= MOST_ALIKE:
+            kept.append(finding)
+    return kept
 
 
 def _summary(findings: Sequence[Finding]) -> str:

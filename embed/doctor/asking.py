@@ -26,6 +26,9 @@ from kmini.protocol.schema import Request
 PATIENCE = 2
 """Questions that a broker may leave unanswered before it is asked nothing more."""
 
+SHOWN = 3
+"""Most places of a refusal that are named."""
+
 NOT_ALLOWED = (
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
@@ -42,8 +45,9 @@ class Brokers:
         self.timeout_ms = timeout_ms
         self.routes: dict[int, Address] = {}
         """An address that leads to each broker, by node id: those that can be asked."""
-        self.findings: list[Finding] = []
-        """What could not be asked."""
+        self._noted: list[Finding] = []
+        self._refused: defaultdict[tuple[type[KafkaError], str, str], list[str]] = defaultdict(list)
+        """The places of refused answers, by the error, its message and what stays unknown."""
         self._connections: dict[Address, Connection] = {}
         self._openings: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -98,21 +102,29 @@ class Brokers:
                     self.note("question-unanswered", f"broker {node_id} was asked nothing more")
         return None
 
-    def refused(self, error: KafkaError, unknown: str, where: str = "") -> None:
-        """Make a finding of an error that an answer holds."""
-        if isinstance(error, NOT_ALLOWED):
-            self.note(
-                "not-allowed-to-see",
-                f"not allowed to see {unknown}{where} ({error.kafka_name})",
-                "give this user the operation DESCRIBE, or DESCRIBE_CONFIGS, there to have them examined",
-            )
-        else:
-            self.note(
-                "question-unanswered", f"{unknown}{where} are unknown: {error.kafka_name} {error.message}".rstrip()
-            )
+    def refused(self, error: KafkaError, unknown: str, where: str) -> None:
+        """Keep an error that an answer holds. `where` is "group 'a'"; errors alike are told together."""
+        places = self._refused[type(error), error.message, unknown]
+        if where not in places:
+            places.append(where)
 
     def note(self, name: str, text: str, change: str = "") -> None:
         """Keep a finding, once."""
         finding = Finding(name, text, change)
-        if finding not in self.findings:
-            self.findings.append(finding)
+        if finding not in self._noted:
+            self._noted.append(finding)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What could not be asked, or was refused."""
+        refused = []
+        for (kind, message, unknown), places in self._refused.items():
+            more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
+            where = f"{unknown} of {', '.join(places[:SHOWN])}{more}"
+            if issubclass(kind, NOT_ALLOWED):
+                change = "give this user the operation DESCRIBE, or DESCRIBE_CONFIGS, there to have them examined"
+                refused.append(Finding("not-allowed-to-see", f"not allowed to see {where} ({kind.kafka_name})", change))
+            else:
+                text = f"{where} are unknown: {kind.kafka_name} {message}".rstrip()
+                refused.append(Finding("question-unanswered", text, "run kmini doctor again; look at the broker's log"))
+        return [*self._noted, *refused]

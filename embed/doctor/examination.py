@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from kmini.client import Address, ConnectionSettings, Sasl
 from kmini.doctor.addresses import Reached, advertised_addresses, reach
 from kmini.doctor.asking import Brokers
-from kmini.doctor.findings import FAIL, Finding, ordered
+from kmini.doctor.findings import FAIL, Finding, at_address, ordered
 from kmini.doctor.groups import (
     MOST_GROUPS,
     counted_groups,
@@ -16,6 +16,7 @@ from kmini.doctor.groups import (
     list_groups,
     still_rebalancing,
     stuck_groups,
+    unseen_topics,
 )
 from kmini.doctor.partitions import log_dirs, offsets_of, replication, states_of
 from kmini.doctor.server import features, missing_apis
@@ -61,7 +62,8 @@ async def examine(given: Sequence[Address], *, timeout_ms: int, sasl: Sasl | Non
             findings += await _examine(reached, brokers)
     finally:
         await brokers.close()
-    return ordered([*findings, *brokers.findings])
+    address = ",".join(map(str, given))
+    return ordered([at_address(finding, address) for finding in (*findings, *brokers.findings)])
 
 
 async def _examine(reached: Reached, brokers: Brokers) -> list[Finding]:
@@ -91,11 +93,11 @@ async def _examine(reached: Reached, brokers: Brokers) -> list[Finding]:
     findings += impossible_topics(settings, topics, len(live))
     of_topics = await settings_of_topics(brokers, home, sorted(topics))
     findings += surprising_topics(of_topics)
-    return [*findings, *await _examine_contents(brokers, metadata, of_topics, identity)]
+    return [*findings, *await _examine_contents(brokers, home, metadata, of_topics, identity)]
 
 
 async def _examine_contents(
-    brokers: Brokers, metadata: MetadataResponse, of_topics: Mapping[str, TopicSettings], identity: str
+    brokers: Brokers, home: int, metadata: MetadataResponse, of_topics: Mapping[str, TopicSettings], identity: str
 ) -> list[Finding]:
     """Examine what the cluster holds: partitions, topics, groups and transactions."""
     states = states_of(metadata)
@@ -104,7 +106,6 @@ async def _examine_contents(
         text = f"there are {len(states)} partitions: the offsets of the first {MOST_PARTITIONS} were asked for"
         findings.append(Finding("partitions-sampled", text))
         states = states[:MOST_PARTITIONS]
-    partitions = await offsets_of(brokers, states)
     listed = await list_groups(brokers)
     if len(listed) > MOST_GROUPS:
         text = f"there are {len(listed)} groups: the first {MOST_GROUPS} by name were examined"
@@ -112,6 +113,8 @@ async def _examine_contents(
     listed = listed[:MOST_GROUPS]
     groups = await gather_groups(brokers, listed)
     counts = {topic.name or "": len(topic.partitions) for topic in metadata.topics}
+    counts |= dict.fromkeys(await unseen_topics(brokers, home, groups, counts), 0)
+    partitions = await offsets_of(brokers, states)  # after committed offsets, which would seem to be ahead else
     transactions = await open_transactions(brokers)
     facts = Facts(
         began_s=0.0,
@@ -132,7 +135,7 @@ async def _examine_contents(
     findings += counted_groups(listed)
     findings += stuck_groups(facts, partitions, await still_rebalancing(brokers, groups, listed))
     findings += pinning(facts, partitions)
-    findings += unexplained(transactions, partitions)
+    findings += await unexplained(brokers, transactions, partitions, states)
     leaders = {state.place: state.leader for state in states if state.leader in brokers.routes}
     stamped = [place for place in leaders if is_stamped(place.topic, of_topics)]
     return [*findings, await clock(brokers, stamped, leaders)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 OK = "ok"
@@ -38,6 +39,20 @@ class Finding(NamedTuple):
     @property
     def level(self) -> str:
         return FINDINGS[self.name].level
+
+
+ASKED = "HOST:PORT"
+"""Stands in commands for the address that was asked."""
+
+
+def command(*words: str) -> str:
+    """A command of kmini to paste into a shell, whatever is in the names."""
+    return f"kmini {' '.join(map(shlex.quote, words))} -b {ASKED}"
+
+
+def at_address(finding: Finding, address: str) -> Finding:
+    """The finding with commands that ask this address."""
+    return finding._replace(change=finding.change.replace(f"-b {ASKED}", f"-b {address}"))
 
 
 FINDINGS = {
@@ -80,6 +95,7 @@ FINDINGS = {
     "partitions-sampled": Kind("partitions", OK, "There are more partitions than are examined."),
     # --- topics
     "misspelt-topic": Kind("topics", WARN, "A topic was never written to, and one with a similar name was."),
+    "topics-sampled": Kind("topics", OK, "There are more topics than have their names compared."),
     "topic-emptied": Kind("topics", OK, "Records were written to a topic, and all are deleted."),
     "no-offsets-topic": Kind("topics", FAIL, "__consumer_offsets is missing and cannot be created: too few brokers."),
     "no-transactions-topic": Kind("topics", WARN, "The same of __transaction_state."),

@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kmini.client.errors import error_of
 from kmini.client.groups import LAST_VERSION_WITH_NAMES
 from kmini.descriptions import GroupDescription, GroupMember
 from kmini.doctor.asking import Brokers
-from kmini.doctor.findings import Finding
+from kmini.doctor.findings import Finding, command
 from kmini.phrases import counted
 from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
-from kmini.protocol.errors import MalformedMessage
+from kmini.protocol.errors import InvalidTopic, MalformedMessage, UnknownTopicOrPartition
 from kmini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kmini.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kmini.protocol.topics import TopicPartition
 from kmini.report.diagnoses import topic_does_not_exist
@@ -54,7 +55,7 @@ async def list_groups(brokers: Brokers) -> list[Listed]:
             return []
         error = error_of(response.error_code)
         if error is not None:
-            brokers.refused(error, "groups", f" of broker {node_id}")
+            brokers.refused(error, "groups", f"broker {node_id}")
         return [Listed(one.group_id, node_id, one.group_type, one.group_state) for one in response.groups]
 
     return sorted(one for found in await asyncio.gather(*map(at, [*brokers.routes])) for one in found)
@@ -72,6 +73,29 @@ async def gather_groups(brokers: Brokers, listed: Sequence[Listed]) -> list[Grou
         if one.state == "Empty" and one.name in offsets
     ]
     return sorted([*facts, *empty], key=lambda one: one.description.group)
+
+
+async def unseen_topics(
+    brokers: Brokers, node_id: int, groups: Sequence[GroupFacts], known: Collection[str]
+) -> list[str]:
+    """The topics that members subscribe to and that are not among the known ones, but exist: made meanwhile, or hidden
+    from this user."""
+    wanted = {topic for group in groups for member in group.description.members for topic in member.topics}
+    missing = sorted(wanted.difference(known))[:MOST_GROUPS]
+    if not missing:
+        return []
+    request = MetadataRequest(
+        topics=[MetadataRequest.Topic(name=name) for name in missing], allow_auto_topic_creation=False
+    )
+    response: MetadataResponse | None = await brokers.ask(node_id, request, "topics of groups")
+    unseen = []
+    for topic in response.topics if response is not None else ():
+        error = error_of(topic.error_code)
+        if topic.name is not None and not isinstance(error, (UnknownTopicOrPartition, InvalidTopic)):
+            unseen.append(topic.name)
+            if error is not None:
+                brokers.refused(error, "partitions", f"topic {topic.name!r}")
+    return missing if response is None else unseen
 
 
 async def still_rebalancing(
@@ -97,7 +121,7 @@ async def _describe(brokers: Brokers, listed: Sequence[Listed]) -> dict[str, Gro
             for group in response.groups if response is not None else ():
                 error = error_of(group.error_code, group.error_message)
                 if error is not None:
-                    brokers.refused(error, "members", f" of group {group.group_id!r}")
+                    brokers.refused(error, "members", f"group {group.group_id!r}")
                 else:
                     found[group.group_id] = _described(group, node_id)
 
@@ -160,7 +184,7 @@ async def _committed(brokers: Brokers, listed: Sequence[Listed]) -> dict[str, di
             for name, (code, offsets) in answers.items():
                 error = error_of(code)
                 if error is not None:
-                    brokers.refused(error, "committed offsets", f" of group {name!r}")
+                    brokers.refused(error, "committed offsets", f"group {name!r}")
                 else:
                     found[name] = offsets
 
@@ -209,18 +233,18 @@ def stuck_groups(
             yield Finding(
                 "group-rebalancing",
                 f"{text}; seen for {rebalancing[name]:.0f} s. It waits for a member that does not join again",
-                f"find the member that is stuck: kmini group describe {name} --members",
+                f"find the member that is stuck: {command('group', 'describe', name, '--members')}",
             )
         for finding, sentence, change in (
             (
                 "group-on-missing-topic",
                 topic_does_not_exist(alone),
-                "correct the topic of the consumer, or create it: kmini topic create NAME",
+                "correct the topic of the consumer, or create it: kmini topic create NAME -b HOST:PORT",
             ),
             (
                 "group-has-idle-members",
                 more_members_than_partitions(alone),
-                "give the topic more partitions (kmini topic alter NAME --partitions N), or run fewer consumers",
+                "give the topic more partitions (kmini topic alter NAME -p N -b HOST:PORT), or run fewer consumers",
             ),
         ):
             if sentence is not None:
@@ -240,14 +264,14 @@ def _positions(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionF
             f"group {name} is at {place}@{offset}{_others(len(gone))}, and the log begins at {log.log_start_offset}: "
             f"{counted(log.log_start_offset - offset, 'record')} went before they were read (retention or "
             "DeleteRecords). auto.offset.reset of its consumers says where they go on",
-            f"raise retention.ms; or set the group: kmini group reset {name} {place.topic} --to-earliest",
+            f"raise retention.ms of {place.topic}; to set the group: {_reset(name, place)}",
         )
     for place, offset, log in beyond[:1]:
         yield Finding(
             "committed-offset-beyond-end",
             f"group {name} is at {place}@{offset}{_others(len(beyond))}, and the log ends at {log.high_watermark}: the "
             "topic was made anew, or its records were lost. auto.offset.reset of its consumers says where they go on",
-            f"kmini group reset {name} {place.topic} --to-earliest",
+            _reset(name, place),
         )
     lag = sum(max(log.high_watermark - max(offset, log.log_start_offset), 0) for _, offset, log in known)
     if is_idle and lag:
@@ -255,7 +279,7 @@ def _positions(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionF
         yield Finding(
             "group-without-members",
             f"group {name} has no members, and {counted(lag, 'record')} of {topics} wait for it",
-            "start its consumers; or delete the group if they are gone for good: kmini group delete " + name,
+            f"start its consumers; or delete the group if they are gone for good: {command('group', 'delete', name)}",
         )
     elif is_idle and known and not beyond and any(log.high_watermark for _, _, log in known):
         place, offset, _ = next(one for one in known if one[2].high_watermark)
@@ -263,8 +287,12 @@ def _positions(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionF
             "group-at-the-end",
             f"group {name} has no members, and has committed {place}@{offset}{_others(len(known))}, which is the end: "
             "a consumer of it sees nothing until something new is written",
-            f"to read again, use another group, or: kmini group reset {name} {place.topic} --to-earliest",
+            f"to read again, use another group, or set this one back: {_reset(name, place)}",
         )
+
+
+def _reset(group: str, place: TopicPartition) -> str:
+    return f"{command('group', 'reset', group, place.topic, '--to-earliest')} (--execute does it)"
 
 
 def _others(count: int) -> str:

@@ -89,8 +89,8 @@ _EFFECTS = {
     ),
     "too-few-replicas": (
         "a smaller replication factor than min.insync.replicas, so acks=all can never succeed (NOT_ENOUGH_REPLICAS)",
-        "lower min.insync.replicas of the topic (kmini topic alter NAME -c min.insync.replicas=1), or add replicas "
-        "(kafka-reassign-partitions)",
+        "lower min.insync.replicas of the topic (kmini topic alter NAME -c min.insync.replicas=1 -b HOST:PORT), or add "
+        "replicas (kafka-reassign-partitions)",
     ),
     "under-min-isr": (
         "fewer replicas in sync than min.insync.replicas, so acks=all fails at present (NOT_ENOUGH_REPLICAS)",
@@ -114,7 +114,7 @@ async def log_dirs(brokers: Brokers) -> list[Finding]:
             return []
         error = error_of(response.error_code)
         if error is not None:
-            brokers.refused(error, "log directories", f" of broker {node_id}")
+            brokers.refused(error, "log directories", f"broker {node_id}")
         return [
             Finding(
                 "log-dir-offline",
@@ -129,17 +129,22 @@ async def log_dirs(brokers: Brokers) -> list[Finding]:
 
 
 async def offsets_of(brokers: Brokers, states: Sequence[PartitionState]) -> dict[TopicPartition, PartitionFacts]:
-    """The offsets of partitions whose leaders can be asked. Records are counted by offsets, so markers count."""
+    """The offsets of partitions whose leaders can be asked. Records are counted by offsets, so markers count.
+
+    The last stable offset is asked for last: it is behind only where a transaction is open, even if producers go on.
+    """
     starts = await _list_offsets(brokers, states, EARLIEST)
-    stable = await _list_offsets(brokers, states, LATEST, READ_COMMITTED)
     ends = await _list_offsets(brokers, states, LATEST)
-    return {
-        place: PartitionFacts(
-            place.partition, start, stable[place], ends[place], stable[place] - start, ends[place] - stable[place], None
-        )
-        for place, start in starts.items()
-        if place in stable and place in ends
-    }
+    stable = await _list_offsets(brokers, states, LATEST, READ_COMMITTED)
+    found = {}
+    for place, start in starts.items():
+        if place in stable and place in ends:
+            end = max(ends[place], start)
+            last_stable = min(stable[place], end)
+            found[place] = PartitionFacts(
+                place.partition, start, last_stable, end, max(last_stable - start, 0), end - last_stable, None
+            )
+    return found
 
 
 async def _list_offsets(
@@ -167,7 +172,7 @@ async def _list_offsets(
                 for one in topic.partitions:
                     error = error_of(one.error_code)
                     if error is not None:
-                        brokers.refused(error, "offsets", f" of topic {topic.name!r}")
+                        brokers.refused(error, "offsets", f"topic {topic.name!r}")
                     else:
                         found[TopicPartition(topic.name, one.partition_index)] = one.offset
 

@@ -137,7 +137,7 @@ TOPIC_SURPRISES = (
         "retention.ms",
         _less_than(SHORT_RETENTION_MS),
         "its records are deleted so soon that a consumer which stops for a while misses them",
-        "raise retention.ms: kmini topic alter NAME -c retention.ms=604800000",
+        "raise retention.ms: kmini topic alter NAME -c retention.ms=604800000 -b HOST:PORT",
     ),
     Surprise(
         "small-messages",
@@ -193,7 +193,7 @@ async def settings_of_broker(brokers: Brokers, node_id: int) -> Settings:
     for one in response.results if response is not None else ():
         error = error_of(one.error_code, one.error_message)
         if error is not None:
-            brokers.refused(error, "settings", f" of broker {node_id}")
+            brokers.refused(error, "settings", f"broker {node_id}")
         found |= {config.name: config.value or "" for config in one.configs}
     return found
 
@@ -219,7 +219,7 @@ async def settings_of_topics(brokers: Brokers, node_id: int, names: Sequence[str
         for one in response.results if response is not None else ():
             error = error_of(one.error_code, one.error_message)
             if error is not None:
-                brokers.refused(error, "settings of topics")
+                brokers.refused(error, "settings", f"topic {one.resource_name!r}")
                 continue
             values = {config.name: config.value for config in one.configs if config.value is not None}
             own = {config.name for config in one.configs if config.config_source == DYNAMIC_TOPIC_CONFIG}

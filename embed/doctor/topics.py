@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from kmini.doctor.asking import Brokers
-from kmini.doctor.findings import Finding
+from kmini.doctor.findings import Finding, command
 from kmini.doctor.settings import TopicSettings
 from kmini.protocol.messages.list_offsets import MAX_TIMESTAMP, ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition, is_internal
@@ -15,6 +15,8 @@ from kmini.report.diagnoses import older_than_retention, wrong_topics
 from kmini.report.facts import Facts, PartitionFacts, TopicFacts, duration
 
 STAMPED = (CONSUMER_OFFSETS, TRANSACTION_STATE)
+MOST_COMPARED = 500
+"""Topics whose names are compared with each other, at most: every empty one with every other."""
 CLOCK_TOLERANCE_MS = 2_000
 """A clock that differs by less is right."""
 FIRST_WITH_MAX_TIMESTAMP = 7
@@ -24,29 +26,34 @@ FIRST_WITH_MAX_TIMESTAMP = 7
 def topic_facts(
     partitions: Mapping[TopicPartition, PartitionFacts], counts: Mapping[str, int]
 ) -> tuple[TopicFacts, ...]:
-    """The topics that are not internal, with the partitions whose offsets are known; `counts` has all topics."""
+    """All topics, with the partitions whose offsets are known; `counts` has their numbers of partitions."""
     by_topic: defaultdict[str, list[PartitionFacts]] = defaultdict(list)
     for place, one in partitions.items():
         by_topic[place.topic].append(one)
-    return tuple(
-        TopicFacts(name, count, tuple(by_topic[name])) for name, count in counts.items() if not is_internal(name)
-    )
+    return tuple(TopicFacts(name, count, tuple(by_topic[name])) for name, count in counts.items())
 
 
 def odd_topics(facts: Facts) -> Iterator[Finding]:
     """Topics that are likely misspelt, and those that have been emptied."""
-    complete = [one for one in facts.topics if len(one.partitions) == one.partition_count]
-    for sentence in wrong_topics(facts._replace(topics=tuple(complete), requests=())):
+    complete = [
+        one for one in facts.topics if len(one.partitions) == one.partition_count > 0 and not is_internal(one.name)
+    ]
+    if len(complete) > MOST_COMPARED:
+        text = f"there are {len(complete)} topics: the names of the first {MOST_COMPARED} were compared with each other"
+        yield Finding("topics-sampled", text)
+    for sentence in wrong_topics(facts._replace(topics=tuple(complete[:MOST_COMPARED]), requests=())):
         yield Finding(
             "misspelt-topic",
             sentence,
-            "correct the name where it is wrong, delete the other topic (kmini topic delete NAME), and think of "
-            "auto.create.topics.enable=false",
+            "correct the name where it is wrong, delete the other topic (kmini topic delete NAME -b HOST:PORT), and "
+            "think of auto.create.topics.enable=false",
         )
     for topic in complete:
         emptied = older_than_retention(facts._replace(topics=(topic,), requests=()))
         if emptied is not None:
-            yield Finding("topic-emptied", emptied, f"kmini config describe topic {topic.name} shows its retention.ms")
+            yield Finding(
+                "topic-emptied", emptied, f"its settings: {command('config', 'describe', 'topic', topic.name)}"
+            )
 
 
 def is_stamped(name: str, of_topics: Mapping[str, TopicSettings]) -> bool:

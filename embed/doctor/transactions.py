@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from kmini.client.errors import error_of
 from kmini.descriptions import OpenTransaction
 from kmini.doctor.asking import Brokers
-from kmini.doctor.findings import Finding
+from kmini.doctor.findings import Finding, command
+from kmini.doctor.partitions import PartitionState, offsets_of
 from kmini.phrases import counted
 from kmini.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kmini.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -19,6 +20,8 @@ from kmini.report.facts import Facts, PartitionFacts
 
 OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """The states of a transaction that has begun and not ended."""
+SHOWN = 3
+"""Most partitions of a finding that are named."""
 LONG_MS = 5_000
 """Milliseconds for which a transaction is open when it is worth a warning."""
 MOST_TRANSACTIONS = 1_000
@@ -36,7 +39,7 @@ async def open_transactions(brokers: Brokers) -> list[OpenTransaction]:
             return []
         error = error_of(listed.error_code)
         if error is not None:
-            brokers.refused(error, "transactions", f" of broker {node_id}")
+            brokers.refused(error, "transactions", f"broker {node_id}")
         names = [one.transactional_id for one in listed.transaction_states][:MOST_TRANSACTIONS]
         if not names:
             return []
@@ -78,25 +81,41 @@ def pinning(facts: Facts, partitions: Mapping[TopicPartition, PartitionFacts]) -
         yield Finding(
             "transaction-left-open",
             f"{sentence}.{pins}{ends}",
-            f"have its producer commit or abort; or: kmini txn abort {one.transactional_id}",
+            f"have its producer commit or abort; or: {command('txn', 'abort', one.transactional_id)}",
         )
 
 
-def unexplained(
-    transactions: Sequence[OpenTransaction], partitions: Mapping[TopicPartition, PartitionFacts]
-) -> Iterator[Finding]:
-    """Partitions whose last stable offset is behind, without an open transaction that a coordinator knows."""
+async def unexplained(
+    brokers: Brokers,
+    transactions: Sequence[OpenTransaction],
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    states: Sequence[PartitionState],
+) -> list[Finding]:
+    """Partitions whose last stable offset is behind and stays there, without an open transaction that a coordinator
+    knows."""
     known = {place for one in transactions for place in one.partitions}
-    behind = [
-        f"{place} at {one.last_stable_offset} of {one.high_watermark}"
-        for place, one in partitions.items()
-        if one.last_stable_offset < one.high_watermark and place not in known
+    suspects = [
+        state
+        for state in states
+        if (one := partitions.get(state.place)) is not None
+        and one.last_stable_offset < one.high_watermark
+        and state.place not in known
     ]
-    if behind:
-        more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
-        yield Finding(
+    again = await offsets_of(brokers, suspects) if suspects else {}
+    behind = [
+        (place, one) for place, one in again.items() if one.last_stable_offset == partitions[place].last_stable_offset
+    ]
+    if not behind:
+        return []
+    places = [f"{place} at {one.last_stable_offset} of {one.high_watermark}" for place, one in behind[:SHOWN]]
+    more = f" and {len(behind) - SHOWN} more" if len(behind) > SHOWN else ""
+    place, one = behind[0]
+    words = ("txn", "abort", "--partition", f"{place.topic}:{place.partition}", "--offset")
+    return [
+        Finding(
             "transaction-not-known",
-            f"the last stable offset of {counted(len(behind), 'partition')} is behind ({', '.join(behind[:3])}{more}), "
-            "and no coordinator tells an open transaction there: it has just ended, is hidden from this user, or hangs",
-            "run kmini doctor again; if it stays: kmini txn abort --partition TOPIC:PARTITION --offset OFFSET",
+            f"the last stable offset of {counted(len(behind), 'partition')} is behind ({', '.join(places)}{more}), "
+            "and no coordinator tells an open transaction there: it is hidden from this user, or hangs",
+            f"if it stays so: {command(*words, str(one.last_stable_offset))}",
         )
+    ]

@@ -74,3 +74,15 @@ def test_what_a_broker_advertises_cannot_drive_the_terminal(on_terminal, broker:
     printed = on_terminal("doctor", broker.bootstrap_servers, streams=("stdout",), code=1)
     assert "\x1b" not in printed
     assert "\\x1b[2Jkafka" in printed
+
+
+def test_text_has_ten_findings_alike_and_json_has_all(run, broker: Broker) -> None:
+    broker.create_topic("orders")
+    broker.produce("orders", b"placed")
+    for number in range(12):
+        broker.group(f"group-{number}").commit({("orders", 0): 0})
+    result = run("doctor", broker.bootstrap_servers)
+    assert result.stdout.count("group-without-members") == 10
+    assert result.stderr == "kmini: 0 failures, 12 warnings; 2 more like those printed, with --format json\n"
+    result = run("doctor", broker.bootstrap_servers, "--format", "json")
+    assert result.stdout.count("group-without-members") == 12

@@ -69,14 +69,21 @@ async def test_a_request_that_the_release_does_not_serve_is_no_fault(brokers: Br
 
 
 async def test_an_answer_that_access_rules_refuse_is_no_fault(brokers: Brokers) -> None:
-    brokers.refused(GroupAuthorizationFailed(), "members", " of group 'billing'")
+    brokers.refused(GroupAuthorizationFailed(), "members", "group 'billing'")
     assert names(brokers) == ["not-allowed-to-see"]
     assert brokers.findings[0].text == "not allowed to see members of group 'billing' (GROUP_AUTHORIZATION_FAILED)"
     assert brokers.findings[0].level == "ok"
 
 
+async def test_refusals_alike_are_told_together(brokers: Brokers) -> None:
+    for number in range(5):
+        brokers.refused(GroupAuthorizationFailed(), "members", f"group {number}")
+    (found,) = brokers.findings
+    assert "members of group 0, group 1, group 2 and 2 more" in found.text
+
+
 async def test_another_error_in_an_answer_is_told_with_its_name(brokers: Brokers) -> None:
-    brokers.refused(NotCoordinator("moved"), "members")
+    brokers.refused(NotCoordinator("moved"), "members", "group 'billing'")
     assert names(brokers) == ["question-unanswered"]
     assert "NOT_COORDINATOR" in brokers.findings[0].text
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from kmini import Broker
+from kmini.protocol.errors import TopicAuthorizationFailed
 from support.small_client import SmallClient
 from support.until import until
 
@@ -25,14 +27,15 @@ def test_a_group_without_members_whose_records_wait_is_named(diagnose: Examine, 
     broker.group("billing").commit({("orders", 0): 2})
     found = diagnose(broker.bootstrap_servers)["group-without-members"]
     assert found.text == "group billing has no members, and 3 records of orders wait for it"
-    assert "kmini group delete billing" in found.change
+    assert f"kmini group delete billing -b {broker.bootstrap_servers}" in found.change
 
 
 def test_a_group_at_the_end_sees_nothing(diagnose: Examine, broker: Broker) -> None:
     broker.group("billing").commit({("orders", 0): 5})
     found = diagnose(broker.bootstrap_servers)["group-at-the-end"]
     assert "has committed orders-0@5, which is the end: a consumer of it sees nothing" in found.text
-    assert found.change.endswith("kmini group reset billing orders --to-earliest")
+    command = f"kmini group reset billing orders --to-earliest -b {broker.bootstrap_servers} (--execute does it)"
+    assert found.change.endswith(command)
 
 
 def test_an_offset_whose_records_are_deleted_is_named(diagnose: Examine, broker: Broker) -> None:
@@ -113,8 +116,8 @@ def test_groups_of_another_protocol_are_told_apart(diagnose: Examine, broker: Br
     assert "as 'billing'" in diagnose(broker.bootstrap_servers)["groups-not-described"].text
 
 
-def of_the_new_protocol(request: object, answer: object) -> object:
-    for group in answer.groups:  # type: ignore[attr-defined]
+def of_the_new_protocol(request: Any, answer: Any) -> Any:
+    for group in answer.groups:
         group.group_type = "consumer"
     return answer
 
@@ -135,3 +138,45 @@ def test_a_group_that_may_not_be_seen_is_no_failure(diagnose: Examine, broker: B
     found = diagnose(broker.bootstrap_servers)
     assert "GROUP_AUTHORIZATION_FAILED" in found["not-allowed-to-see"].text
     assert "fail" not in {finding.level for finding in found.values()}
+
+
+def test_a_command_to_paste_quotes_the_name_of_a_group(diagnose: Examine, broker: Broker) -> None:
+    broker.group("$(reboot)").commit({("orders", 0): 2})
+    found = diagnose(broker.bootstrap_servers)["group-without-members"]
+    assert "kmini group delete '$(reboot)' -b" in found.change
+
+
+def test_many_groups_and_partitions_cost_few_requests(diagnose: Examine) -> None:
+    with Broker(topics={f"topic-{number}": 2 for number in range(100)}, journal=True) as broker:
+        for number in range(150):
+            broker.group(f"group-{number}").commit({("topic-0", 0): 0})
+        diagnose(broker.bootstrap_servers)
+        asked = [entry for entry in broker.requests.all() if entry.client_id == "kmini-doctor"]
+    assert len(asked) <= 20
+
+
+def test_a_topic_that_is_hidden_from_this_user_is_not_said_to_be_missing(diagnose: Examine, broker: Broker) -> None:
+    broker.create_topic("secret")
+    broker.faults.on("Metadata").respond(without_secret)
+    with SmallClient(broker.bootstrap_servers, "reader") as client:
+        client.subscribe("billing", "secret")
+        found = diagnose(broker.bootstrap_servers)
+    assert "group-on-missing-topic" not in found
+    assert "partitions of topic 'secret' (TOPIC_AUTHORIZATION_FAILED)" in found["not-allowed-to-see"].text
+
+
+def without_secret(request: Any, answer: Any) -> Any:
+    """As a broker answers a user without DESCRIBE for "secret": it is refused by name, and left out of a list."""
+    if request.topics is None:
+        answer.topics = [topic for topic in answer.topics if topic.name != "secret"]
+    for topic in answer.topics:
+        if topic.name == "secret":
+            topic.error_code, topic.partitions = TopicAuthorizationFailed.code, []
+    return answer
+
+
+def test_a_consumer_of_an_internal_topic_reads_a_topic_that_exists(diagnose: Examine, broker: Broker) -> None:
+    broker.group("other").commit({("orders", 0): 5})
+    with SmallClient(broker.bootstrap_servers, "reader") as client:
+        client.subscribe("billing", "__consumer_offsets")
+        assert "group-on-missing-topic" not in diagnose(broker.bootstrap_servers)

@@ -47,3 +47,10 @@ def test_partitions_beyond_the_limit_are_told_as_a_sample(diagnose: Examine, mon
     with Broker(topics={"orders": 3}) as broker:
         found = diagnose(broker.bootstrap_servers)["partitions-sampled"]
     assert found.text == "there are 3 partitions: the offsets of the first 2 were asked for"
+
+
+def test_topics_beyond_the_limit_are_not_compared_with_each_other(diagnose: Examine, monkeypatch) -> None:
+    monkeypatch.setattr("kmini.doctor.topics.MOST_COMPARED", 2)
+    with Broker(topics=["a", "b", "c"]) as broker:
+        found = diagnose(broker.bootstrap_servers)["topics-sampled"]
+    assert found.text == "there are 3 topics: the names of the first 2 were compared with each other"
