@@ -32,7 +32,13 @@ AT_A_TIME = 100
 """Groups in a request."""
 CLASSIC = ("", "classic")
 """The types of the groups that DescribeGroups describes."""
-REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+REBALANCING = {
+    "PreparingRebalance": "It waits for a member that does not join again",
+    "CompletingRebalance": "It waits for the assignment, which the leader among its members makes",
+}
+"""The states of a group that rebalances, and what it waits for."""
+SHARE = "share"
+"""The type of groups without committed offsets."""
 AGAIN_S = 0.5
 """Seconds between two looks at groups that rebalance."""
 
@@ -64,7 +70,7 @@ async def list_groups(brokers: Brokers) -> list[Listed]:
 async def gather_groups(brokers: Brokers, listed: Sequence[Listed]) -> list[GroupFacts]:
     """The facts of groups of the classic kind."""
     described = await _describe(brokers, [one for one in listed if one.type.lower() in CLASSIC])
-    offsets = await _committed(brokers, listed)
+    offsets = await _committed(brokers, [one for one in listed if one.type.lower() != SHARE])
     facts = [GroupFacts(one, offsets.get(one.group, {})) for one in described.values()]
     others = [one for one in listed if one.type.lower() not in CLASSIC]
     empty = [
@@ -232,7 +238,7 @@ def stuck_groups(
             text = never_assigned(alone) or f"group {name} is {group.description.state}"
             yield Finding(
                 "group-rebalancing",
-                f"{text}; seen for {rebalancing[name]:.0f} s. It waits for a member that does not join again",
+                f"{text}; seen for {rebalancing[name]:.0f} s. {REBALANCING[group.description.state]}",
                 f"find the member that is stuck: {command('group', 'describe', name, '--members')}",
             )
         for finding, sentence, change in (
@@ -281,7 +287,7 @@ def _positions(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionF
             f"group {name} has no members, and {counted(lag, 'record')} of {topics} wait for it",
             f"start its consumers; or delete the group if they are gone for good: {command('group', 'delete', name)}",
         )
-    elif is_idle and known and not beyond and any(log.high_watermark for _, _, log in known):
+    elif is_idle and known and not (gone or beyond) and any(log.high_watermark for _, _, log in known):
         place, offset, _ = next(one for one in known if one[2].high_watermark)
         yield Finding(
             "group-at-the-end",

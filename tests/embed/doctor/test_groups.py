@@ -180,3 +180,11 @@ def test_a_consumer_of_an_internal_topic_reads_a_topic_that_exists(diagnose: Exa
     with SmallClient(broker.bootstrap_servers, "reader") as client:
         client.subscribe("billing", "__consumer_offsets")
         assert "group-on-missing-topic" not in diagnose(broker.bootstrap_servers)
+
+
+def test_an_offset_that_is_deleted_up_to_the_end_is_not_said_to_be_the_end(diagnose: Examine, broker: Broker) -> None:
+    broker.group("billing").commit({("orders", 0): 1})
+    broker.delete_records("orders", 5)
+    found = diagnose(broker.bootstrap_servers)
+    assert "committed-offset-deleted" in found
+    assert "group-at-the-end" not in found
