@@ -21,7 +21,7 @@ STANDS_FOR = {
     "embed/control/control_client.py": "tests/embed/control/test_connected.py",
     "embed/control/log_events.py": "tests/embed/control/test_changes.py",
     "embed/control/request_events.py": "tests/embed/control/test_changes.py",
-    "embed/descriptions.py": "tests/embed/test_group_handle.py",
+    "embed/descriptions.py": "tests/embed/report/test_diagnoses.py",
     "embed/host.py": "tests/embed/test_event_loops.py",
     "embed/operations.py": "tests/embed/test_embedded.py",
     "embed/remote/remote_group.py": "tests/embed/remote/test_remote_broker.py",
