@@ -47,6 +47,7 @@ class Passing:
 
     __slots__ = (
         "answered",
+        "body",
         "bytes_in",
         "connection",
         "expects_answer",
@@ -71,6 +72,8 @@ class Passing:
         self.note: str | None = None
         self.request: Request | None = None
         """The decoded request, where its answer is read with it."""
+        self.body: memoryview | None = None
+        """The bytes of a request that is decoded when its answer is there."""
         self.expects_answer = True
         """False for a Produce with acks 0, once it is decoded."""
         self.faults: tuple[str, ...] = ()
@@ -107,6 +110,7 @@ class Observer:
 
     def decode(self, passing: Passing, body: memoryview) -> Request | None:
         """Read a request and its key fields. None, and a note, for one that kmini cannot decode."""
+        passing.body = None
         message = passing.message
         if message is None:
             passing.note = f"not decoded: kmini does not know version {passing.header.api_version}"
@@ -129,6 +133,8 @@ class Observer:
 
     def decode_answer(self, passing: Passing, frame: memoryview) -> Response | None:
         """Read an answer, from its correlation id on. None, and a note, for one that kmini cannot decode."""
+        if passing.body is not None:
+            self.decode(passing, passing.body)
         message = passing.message
         if message is None:
             return None
@@ -155,6 +161,8 @@ class Observer:
     def _hand_out(
         self, passing: Passing, ended_s: float, bytes_out: int, errors: tuple[str, ...], closed: str | None
     ) -> None:
+        if passing.body is not None:
+            self.decode(passing, passing.body)
         self._count += 1
         header, asked = passing.header, passing.key_fields
         since_s = passing.started_s - self._began_s

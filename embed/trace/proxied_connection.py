@@ -46,6 +46,8 @@ _TOKEN = -1
 """In place of an API key: a frame without a header."""
 _SASL_HANDSHAKE = 17
 _PRODUCE = 0
+_KEPT_BYTES = 16 * 1024
+"""Bytes of a request up to which it is kept and decoded with its answer: a turn of the loop is saved."""
 
 
 class _FlexibleFrom(dict[int, int]):
@@ -234,7 +236,9 @@ class ProxiedConnection:
                 return
         self.broker.write_frame(content)
         self._passing.append(passing)
-        if faults is None:  # else it is decoded by now
+        if faults is None and header.api_key != _PRODUCE and len(content) <= _KEPT_BYTES:
+            passing.body = view[body_at:]
+        elif faults is None:  # else it is decoded by now
             asyncio.get_running_loop().call_soon(self._observe_request, passing, view[body_at:])
         else:
             self._leave_unanswered(passing)
