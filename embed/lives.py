@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
@@ -21,24 +21,11 @@ PlaceFaults = Callable[[BrokerServer], None]
 """Has the fault rules act on a broker that starts, before clients can connect."""
 
 
-class Life(Protocol, Generic[Table]):
+class Life(ABC, Generic[Table]):
     """Starts and stops a broker or a cluster."""
-
-    @abstractmethod
-    async def begin(self, data_dir: str, *, is_temporary: bool) -> Table:
-        """Start; return the table of operations. Raises what a broker's start does."""
-
-    @abstractmethod
-    async def finish(self, running: Table, *, keeps_data: bool) -> None:
-        """Stop what `begin` has started."""
-
-
-class BrokerLife(Life[Operations]):
-    """The life of one broker."""
 
     def __init__(
         self,
-        config: BrokerConfig,
         create_topics: Callable[[SharedOperations], None],
         place_faults: PlaceFaults,
         *,
@@ -46,13 +33,36 @@ class BrokerLife(Life[Operations]):
         cluster_id: str = "",
     ) -> None:
         """`create_topics` creates the missing ones of the topics that were given for the start."""
-        self._config = config
         self._create_topics = create_topics
         self._place_faults = place_faults
         self._journal = journal
         self._cluster_id = cluster_id
         self._ahead_ms = 0
-        """Milliseconds that the clock was moved: time does not go back when the broker is stopped and started again."""
+        """Milliseconds that the clock was moved: time does not go back when what runs is stopped and started again."""
+
+    @abstractmethod
+    async def begin(self, data_dir: str, *, is_temporary: bool) -> Table:
+        """Start; return the table of operations. Raises what a broker's start does."""
+
+    async def finish(self, running: Table, *, keeps_data: bool) -> None:
+        """Stop what `begin` has started."""
+        try:
+            await self._stop(running, keeps_data=keeps_data)
+        finally:
+            self._ahead_ms = running.clock.ahead_ms
+
+    @abstractmethod
+    async def _stop(self, running: Table, *, keeps_data: bool) -> None:
+        """What `finish` does but for the clock."""
+
+
+class BrokerLife(Life[Operations]):
+    """The life of one broker."""
+
+    def __init__(self, config: BrokerConfig, *given: Any, **options: Any) -> None:
+        """The rest is that of `Life`."""
+        super().__init__(*given, **options)
+        self._config = config
 
     async def begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
         clock = MovableClock(self._ahead_ms)
@@ -88,36 +98,19 @@ class BrokerLife(Life[Operations]):
         self._config = self._config.replace(listeners=bound)
         return Operations(core, start_again)
 
-    async def finish(self, running: Operations, *, keeps_data: bool) -> None:
-        try:
-            if not running.is_down:
-                await running.core.stop(keeps_data=keeps_data)
-        finally:
-            self._ahead_ms = running.clock.ahead_ms
+    async def _stop(self, running: Operations, *, keeps_data: bool) -> None:
+        if not running.is_down:
+            await running.core.stop(keeps_data=keeps_data)
 
 
 class ClusterLife(Life[ClusterOperations]):
     """The life of several brokers."""
 
-    def __init__(
-        self,
-        configs: Sequence[BrokerConfig],
-        create_topics: Callable[[SharedOperations], None],
-        place_faults: PlaceFaults,
-        *,
-        journal: RequestJournal | None = None,
-        cluster_id: str = "",
-    ) -> None:
-        """`create_topics` creates the missing ones of the topics that were given for the start."""
+    def __init__(self, configs: Sequence[BrokerConfig], *given: Any, **options: Any) -> None:
+        """The rest is that of `Life`."""
+        super().__init__(*given, **options)
         self.configs = configs
         """The configuration of each broker, once it runs with the ports that it has bound."""
-        self._create_topics = create_topics
-        self._place_faults = place_faults
-        self._journal = journal
-        self._cluster_id = cluster_id
-        self._ahead_ms = 0
-        """Milliseconds that the clock was moved: time does not go back when the cluster is stopped and started
-        again."""
 
     async def begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
         core = LocalCluster(
@@ -133,8 +126,5 @@ class ClusterLife(Life[ClusterOperations]):
         self.configs = core.configs  # after a restart the brokers listen on the ports that clients know
         return ClusterOperations(core)
 
-    async def finish(self, running: ClusterOperations, *, keeps_data: bool) -> None:
-        try:
-            await running.core.stop(keeps_data=keeps_data)
-        finally:
-            self._ahead_ms = running.clock.ahead_ms
+    async def _stop(self, running: ClusterOperations, *, keeps_data: bool) -> None:
+        await running.core.stop(keeps_data=keeps_data)

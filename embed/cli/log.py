@@ -13,8 +13,9 @@ import click
 
 from kmini.cli import Commands
 from kmini.cli.progress import progress
-from kmini.cli.tables import format_option, json_text
+from kmini.cli.tables import format_option
 from kmini.cli.visible import visible, visible_json
+from kmini.json_data import data_to_json
 from kmini.phrases import counted
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _value(value: object) -> object:
     from kmini.storage.inspect.dump import Span
 
     if isinstance(value, bytes):
-        return json_text(value)
+        return data_to_json(value)
     if isinstance(value, tuple) and not isinstance(value, Span):
         return [[name, _value(inner)] for name, inner in value]
     return value

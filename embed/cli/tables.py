@@ -67,15 +67,3 @@ def time_of(timestamp_ms: int) -> str:
     except OverflowError:
         return str(timestamp_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def json_text(data: bytes | None) -> object:
-    """Bytes as JSON: a text, or {"base64": ...} if they are not UTF-8."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        from base64 import b64encode
-
-        return {"base64": b64encode(data).decode("ascii")}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kmini.cli.tables import json_text
+from kmini.json_data import data_to_json
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_each_line_of_json_is_what_the_json_module_writes(ask, broker) -> None:
     for line in text.removesuffix("\n").split("\n"):
         assert json.dumps(json.loads(line), ensure_ascii=False) == line
     values = [json.loads(line)["value"] for line in text.removesuffix("\n").split("\n")]
-    assert values == [json_text(content) for content in contents]
+    assert values == [data_to_json(content) for content in contents]
 
 
 def test_time_headers_and_key_can_be_printed_before_the_value(ask, broker) -> None:
