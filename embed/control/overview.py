@@ -286,12 +286,13 @@ def _brokers(operations: SharedOperations) -> Iterator[BrokerState]:
     leads: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
     behind: Counter[int] = Counter()
-    for topic in operations._controller.topics.values():
-        for partition in topic.partitions:
-            leads[partition.leader] += 1
-            replicas.update(partition.replicas)
-            if len(partition.isr) < len(partition.replicas):
-                behind.update({*partition.replicas} - {*partition.isr})
+    topics = operations._controller.topics.values()
+    alike = Counter((one.leader, one.replicas, one.isr) for topic in topics for one in topic.partitions)
+    for (leader, holders, isr), count in alike.items():
+        leads[leader] += count
+        for holder in holders:
+            replicas[holder] += count
+            behind[holder] += 0 if holder in isr else count
     running = {broker.node_id: broker for broker in operations.running}
     for number in sorted({*operations._controller.node_ids, *running}):
         broker = running.get(number)

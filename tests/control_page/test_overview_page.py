@@ -28,7 +28,8 @@ def broker() -> Iterator[ConnectedBroker]:
             yield connected
 
 
-def test_the_first_view_says_what_is_odd_and_shows_topics_and_clients(page: Page, broker: ConnectedBroker) -> None:
+def test_the_first_view_says_what_is_odd_and_shows_topics_and_clients(broker: ConnectedBroker, page: Page) -> None:
+    # in this order: the page ends before the broker, which it would ask in vain
     expect = pytest.importorskip("playwright.sync_api").expect
     broker.produce("orders", b'{"id": 42}', key=b"alice")
     with SmallClient(broker.bootstrap_servers, "web-shop") as client:

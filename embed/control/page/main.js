@@ -100,12 +100,18 @@ async function once(isForced) {
     if (context.view) show(main, ...context.view.render(context)); // what needs no answer of the server shows at once
     refresh();
   };
+  context.shown = () => {
+    if (context.view && place().name === here.name) show(main, ...context.view.render(context));
+  };
   try {
-    const state = (shownState = context.state = await get("/overview"));
+    const asked = get("/overview");
+    const view = await viewOf(here);
+    const early = view.early?.(context); // with the overview, not after it
+    early?.catch(() => {}); // `load` awaits it
+    const state = (shownState = context.state = await asked);
     const wasActivity = activity;
     activity = JSON.stringify([state.revision, state.traffic, state.rule_count, state.held_count, state.client_count]);
     isIdle = activity === wasActivity;
-    const view = await viewOf(here);
     await view.load(context);
     if (place().name !== here.name) return;
     const isNew = current !== here.name;

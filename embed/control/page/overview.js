@@ -17,27 +17,42 @@ let data = { findings: null, topics: null, groups: [] };
 let seen = { revision: null, choice: "", findingsAt: 0, activity: "" };
 const history = { records: [], bytesIn: [], bytesOut: [], requests: [], last: null, rates: {}, inOf: new Map(), topicRates: new Map() };
 
-export async function load({ state, isForced }) {
+let topicsAsked = null;
+
+const askTopics = () => get("/overview/topics", { ...choice, count: ROWS });
+
+/** Ask for what is needed anyway. */
+export function early({ isForced }) {
+  topicsAsked = isForced ? askTopics() : null;
+  return topicsAsked;
+}
+
+export async function load({ state, isForced, shown }) {
   note(state);
   const wanted = JSON.stringify(choice);
   const activity = `${state.revision} ${state.traffic.requests} ${state.rule_count} ${state.held_count} ${state.brokers.map((one) => one.is_running)}`;
   const jobs = [];
   if (isForced || seen.revision !== state.revision || seen.choice !== wanted) {
-    jobs.push(get("/overview/topics", { ...choice, count: ROWS }).then((found) => {
-      noteTopics(found, state);
+    jobs.push((topicsAsked ?? askTopics()).then((found) => {
+      noteTopics(found);
       data.topics = found;
     }));
     seen.revision = state.revision;
     seen.choice = wanted;
   }
   if (seen.activity !== activity && (isForced || Date.now() - seen.findingsAt > FINDINGS_EVERY_MS)) {
-    jobs.push(get("/overview/findings").then((found) => (data.findings = found)));
-    if (state.group_count) jobs.push(get("/overview/groups").then((found) => (data.groups = found)));
-    else data.groups = [];
     seen.findingsAt = Date.now();
     seen.activity = activity;
+    askFindings(state).then(shown, () => (seen.activity = "")); // the next look asks again
   }
   await Promise.all(jobs);
+}
+
+/** These take longer, and the topics need not wait for them. */
+async function askFindings(state) {
+  const [findings, groups] = await Promise.all([get("/overview/findings"), state.group_count ? get("/overview/groups") : []]);
+  data.findings = findings;
+  data.groups = groups;
 }
 
 /** The rates, from two readings of the counters. */
@@ -58,7 +73,7 @@ function note(state) {
   }
 }
 
-function noteTopics(found, state) {
+function noteTopics(found) {
   const at = performance.now();
   history.topicRates.clear();
   for (const row of found.topics) {
