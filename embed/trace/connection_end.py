@@ -46,6 +46,7 @@ class ConnectionEnd(asyncio.BufferedProtocol):
         self.has_ended = False
         """Whether this peer sends no more."""
         self._is_read = True
+        self._is_pumping = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -80,7 +81,10 @@ class ConnectionEnd(asyncio.BufferedProtocol):
 
     def pump(self, *, to_the_end: bool = False) -> None:
         """Pass on the frames that have arrived, as far as the other end takes them; all of them `to_the_end`."""
+        if self._is_pumping:  # a frame that is passed on may release others, which come next
+            return
         if self._raw is None:
+            self._is_pumping = True
             try:
                 while to_the_end or not (self.other.is_write_paused or self._connection.is_blocked(self)):
                     content = self._framing.next_token()
@@ -91,6 +95,8 @@ class ConnectionEnd(asyncio.BufferedProtocol):
                         break
             except MalformedMessage as error:
                 self._connection.pass_bytes(str(error))
+            finally:
+                self._is_pumping = False
         self.set_reading()
 
     @property

@@ -16,6 +16,7 @@ import pytest
 from click.testing import Result
 
 from kmini import Broker
+from kmini.cli.output import CLOSED_PIPE
 from kmini.trace.trace_file import TraceWriter
 from support.exchanges import exchange
 from support.server_process import answers
@@ -30,6 +31,13 @@ class Tracing:
         self.port = port
         self.output = self.notices = ""
         self._process = process
+
+    def ends_without_reader(self) -> int:
+        """The exit code after the reader of the output has gone and a request has passed."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        answers("127.0.0.1", self.port, 30)
+        return self._process.wait(60)
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         self._process.send_signal(number)
@@ -50,7 +58,10 @@ def tracing(broker: Broker, *options: object) -> Iterator[Tracing]:
     finally:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def test_requests_are_shown_and_statistics_end_the_trace(broker: Broker) -> None:
@@ -83,6 +94,11 @@ def test_a_fault_of_a_file_acts_and_is_told_of(broker: Broker, tmp_path: Path) -
         assert trace.stop() == 0
     assert "ApiVersions v0 - -> closed: fault rule 'no'" in trace.output
     assert "fault rule 'no': it acted once on 1 request that it means" in trace.notices
+
+
+def test_the_trace_ends_with_the_reader_of_its_output(broker: Broker) -> None:
+    with tracing(broker) as trace:
+        assert trace.ends_without_reader() == CLOSED_PIPE
 
 
 @pytest.fixture

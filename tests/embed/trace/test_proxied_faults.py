@@ -226,6 +226,15 @@ def test_a_produce_without_acks_passes_rules(broker: Broker) -> None:
         assert [record.value for record in broker.wait_for_records("orders", 1)] == [b"a"]
 
 
+def test_many_produces_without_acks_pass_rules_about_another_topic(broker: Broker) -> None:
+    failing = rule("Produce", {"error": "NOT_LEADER_OR_FOLLOWER"}, topic="bills")
+    with traced(broker.bootstrap_servers, [failing]) as proxy, Client(proxy) as client:
+        for _ in range(1_500):
+            client.send(produce(b"a", acks=0), 9)
+        assert client.ask(ApiVersionsRequest(), 0).api_keys
+        assert len(broker.wait_for_records("orders", 1_500)) == 1_500
+
+
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
