@@ -65,9 +65,9 @@ function leadersPart(state, rerender) {
     key: String(one.partition),
     cells: [
       `${choice.topic}-${one.partition}`, one.leader < 0 ? h("strong", { class: "bad" }, "no leader") : `broker ${one.leader}`,
-      one.replicas.map((broker, at) => [at ? " " : "", h("span", { class: one.isr.includes(broker) ? "badge good" : "badge bad" }, `${broker} ${one.isr.includes(broker) ? "in sync" : "not in sync"}`)]),
+      one.replicas.map((broker, at) => [at ? " " : "", h("span", { class: one.isr.includes(broker) ? "badge good" : "badge bad" }, `broker ${broker}: ${one.isr.includes(broker) ? "in sync" : "not in sync"}`)]),
       h("div", { class: "buttons" }, one.replicas.filter((broker) => broker !== one.leader && one.isr.includes(broker) && running.includes(broker)).map((broker) =>
-        action(`Lead by ${broker}`, () => ["POST", path`/topics/${choice.topic}/leader`, { partition: one.partition, to: broker }], { done: `Broker ${broker} leads.` }))),
+        action(`Make broker ${broker} lead`, () => ["POST", path`/topics/${choice.topic}/leader`, { partition: one.partition, to: broker }], { done: `Broker ${broker} leads.` }))),
     ],
   }));
   return h("section", { "aria-labelledby": "leaders" },

@@ -78,7 +78,7 @@ function renderAll({ rerender }) {
         choice.containing = event.target.value;
         rerender();
       } })),
-      table("Groups", ["Group", "State", ["Members", "number"], "Assignor", "Records behind", "Topics", "Coordinator"], wanted.slice(0, 300).map((one) => ({
+      table("Groups", ["Group", "State", ["Members", "number"], "Assignor", "Lag", "Topics", "Coordinator"], wanted.slice(0, 300).map((one) => ({
         key: one.name,
         cells: [groupLink(one.name), stateOf(one.state), number(one.member_count), one.protocol ?? "—",
           [sparkline(lagHistory.get(one.name) ?? []), number(sum(Object.values(one.lags)))],
@@ -103,7 +103,7 @@ function renderGroup({ name, about, offsets, lag, departures, ends, places }) {
   const owner = new Map(about.members.flatMap((member) => member.assignment.map((place) => [place, member])));
   return [
     h("p", {}, link("/groups", "← all groups")),
-    h("h1", {}, visible(name)),
+    h("h1", {}, h("span", { class: "quiet" }, "group "), visible(name)),
     h("section", { "aria-labelledby": "members" },
       h("h2", { id: "members" }, "Members ", h("span", { class: "quiet" }, counted(about.members.length, "member"))),
       h("p", {}, stateOf(about.state), h("span", { class: "quiet" }, ` — generation ${about.generation}${about.protocol ? `, assignor ${about.protocol}` : ""}, coordinator: broker ${about.coordinator}, protocol ${about.kind}`)),

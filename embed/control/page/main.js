@@ -175,7 +175,7 @@ function header(here) {
   show(document.getElementById("tools"),
     state && h("span", { class: state.ahead_ms ? "moved" : "quiet" }, `clock: ${ahead(state.ahead_ms)}`),
     state && state.rule_count > 0 && h("span", { class: "moved" }, counted(state.rule_count, "fault rule")),
-    h("button", { type: "button", id: "help", onclick: help, title: "Keys (?)" }, "Keys"),
+    h("button", { type: "button", id: "help", onclick: help, title: "Shortcuts of the keyboard (?)" }, "Shortcuts"),
     h("button", { type: "button", id: "theme", onclick: toggleTheme, title: "Dark or light (d)" }, isDark() ? "Light" : "Dark"));
 }
 
@@ -212,7 +212,7 @@ let isGoing = false;
 
 function help() {
   const rows = [...KEYS, ...VIEWS.map(([key, , name]) => [`g ${key}`, name])];
-  showDialog("Keys", [h("dl", { class: "keys" }, rows.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]))]);
+  showDialog("Shortcuts", [h("dl", { class: "keys" }, rows.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]))]);
 }
 
 function onKey(event) {

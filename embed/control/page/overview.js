@@ -96,7 +96,7 @@ export function render({ state, rerender }) {
 const VIEWS = {
   topic: topicLink,
   group: groupLink,
-  rule: (name) => link("/faults", `fault rule ${name}`),
+  rule: (name) => link("/faults", `fault rule '${name}'`),
   broker: (name) => link("/cluster", `broker ${name}`),
   transaction: () => link("/groups", "open transactions"),
 };
@@ -125,7 +125,7 @@ function trafficPart(state) {
       tile("Errors", link("/requests", number(sum), sum ? "bad" : undefined),
         `in the last ${counted(data.findings?.request_count ?? 0, "request")}`)),
     errors.length > 0 && h("ul", { class: "errors" }, errors.slice(0, 5).map((one) => h("li", {}, h("code", {}, one.error),
-      ` ×${one.times} on ${one.api}`, one.rules.length ? [" by ", link("/faults", `fault rule ${one.rules.join(", ")}`)] : ""))));
+      ` ×${one.times} on ${one.api}`, one.rules.length ? [" by ", link("/faults", `fault rule '${one.rules.join("', '")}'`)] : ""))));
 }
 
 function topicsPart(state, rerender) {
@@ -159,12 +159,12 @@ function topicsPart(state, rerender) {
   return h("section", { "aria-labelledby": "topics" },
     h("h2", { id: "topics" }, "Topics ", h("span", { class: "quiet" }, `${number(state.topic_count)} with ${counted(state.partition_count, "partition")}`)),
     h("div", { class: "bar" },
-      h("input", { type: "search", id: "search", "aria-label": "Find topics", placeholder: "Find topics  /", value: choice.containing,
+      h("input", { type: "search", id: "search", "aria-label": "Find topics", placeholder: "Find topics (press /)", value: choice.containing,
         oninput: (event) => choose({ containing: event.target.value }) }),
       h("label", {}, h("input", { type: "checkbox", checked: choice.busiest, onchange: (event) => choose({ busiest: event.target.checked }) }), " busiest first"),
       h("label", {}, h("input", { type: "checkbox", checked: choice.internal, onchange: (event) => choose({ internal: event.target.checked }) }), " internal topics"),
       pager(found?.total ?? 0, rerender)),
-    found && table("Topics", ["Topic", ["Partitions", "number"], ["Records", "number"], ["Size", "number"], ["In per second", "number"], "Keeps records", "Groups, records behind", "Last record"],
+    found && table("Topics", ["Topic", ["Partitions", "number"], ["Records", "number"], ["Size", "number"], ["In per second", "number"], "Keeps records", "Groups, lag", "Last record"],
       rows, choice.containing ? "No topic has this in its name." : "There is no topic yet. A producer creates one, or you do here."),
     newTopic(state));
 }

@@ -84,7 +84,7 @@ export function render({ rerender }) {
         h("span", { title: new Date(one.time_ms).toISOString() }, `+${((one.time_ms - began) / 1000).toFixed(3)} s`),
         one.client_id === null ? h("em", { title: one.connection }, "no client id") : h("span", { title: one.connection }, visible(one.client_id)),
         `${one.api} v${one.version}`, visible(about(one)), h("span", { class: isBad ? "bad" : undefined }, text),
-        one.faults.map((name) => link("/faults", `rule ${name}`)),
+        one.faults.map((name) => link("/faults", `rule '${name}'`)),
         one.ms === null ? "" : one.ms.toFixed(1), `${size(one.bytes_in)} / ${size(one.bytes_out)}`, String(one.broker),
         asRule(one),
       ],

@@ -65,7 +65,7 @@ export function render({ state, rerender }) {
   const { topic } = data;
   const setting = (key) => data.configs?.find((one) => one.name === key)?.value;
   return [
-    h("h1", {}, visible(topic.name)),
+    h("h1", {}, h("span", { class: "quiet" }, "topic "), visible(topic.name)),
     anatomyPart(state, setting, rerender),
     recordsPart(state, rerender),
     producePart(),
@@ -122,7 +122,7 @@ function recordsPart(state, rerender) {
   return h("section", { "aria-labelledby": "records" },
     h("h2", { id: "records" }, "Records ", h("span", { class: "quiet" }, choice.isPaused ? "paused" : "the newest first, as they arrive")),
     h("div", { class: "bar" },
-      h("input", { type: "search", id: "search", "aria-label": "Find the records of a key", placeholder: "Key, exactly  /", oninput: (event) => choose({ key: event.target.value, before: null }) }),
+      h("input", { type: "search", id: "search", "aria-label": "Find the records of a key", placeholder: "A key (press /)", oninput: (event) => choose({ key: event.target.value, before: null }) }),
       field("Partition", h("select", { id: "of", onchange: (event) => choose({ of: event.target.value, before: null }) }, option("", "all"),
         data.topic.partitions.map((one) => option(String(one.partition))))),
       field("Show as", h("select", { id: "as", onchange: (event) => choose({ as: event.target.value }) }, option("text"), option("json", "JSON"), option("hex"))),
