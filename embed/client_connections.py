@@ -97,6 +97,11 @@ class ClientOperations(ABC):
             server.advertised[listener.name] = (host, listener.port if port is None else port)
 
 
+def host_and_port(host: str, port: int) -> str:
+    """An address as text; an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _connections(running: Collection[BrokerServer]) -> Iterator[tuple[BrokerServer, Connection]]:
     """The connections of clients; those of other brokers come from port 0."""
     for broker in running:
@@ -106,11 +111,10 @@ def _connections(running: Collection[BrokerServer]) -> Iterator[tuple[BrokerServ
 
 
 def _shown(broker: BrokerServer, connection: Connection) -> ClientConnection:
-    host, port = connection.peer
     return ClientConnection(
         connection.client_id or "",
         " ".join(filter(None, connection.software)),
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        host_and_port(*connection.peer),
         connection.listener.name,
         connection.connected_at_ms,
         connection.waits_for,

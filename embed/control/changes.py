@@ -21,6 +21,7 @@ from kmini.broker.transactions.transaction_states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from kmini.client_connections import host_and_port
 from kmini.control.event_ring import SERVER
 from kmini.control.log_events import LogEvents
 from kmini.control.request_events import RequestEvents, Tell
@@ -67,9 +68,7 @@ class _Client(NamedTuple):
 
     @classmethod
     def of(cls, connection: Connection) -> _Client:
-        host, port = connection.peer
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        return cls(connection.server.services.node_id, address)
+        return cls(connection.server.services.node_id, host_and_port(*connection.peer))
 
 
 class _RuleState(NamedTuple):
@@ -121,10 +120,7 @@ class Changes:
     @property
     def _operations(self) -> SharedOperations | None:
         """None while nothing runs."""
-        try:
-            return self._served.operations
-        except RuntimeError:
-            return None
+        return self._served.operations if self._served.is_running else None
 
     # --- a look
 

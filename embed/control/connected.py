@@ -53,7 +53,6 @@ class ConnectedOperations(ConnectedTable):
     def __init__(self, client: ControlClient, thread: LoopThread, table: type[SharedOperations]) -> None:
         super().__init__(client, table)
         self.server: Any = ConnectedTable(client, ControlOperations)
-        self._there: Any = ConnectedTable(client, table)
         self._thread = thread
 
     def part(self, table: type, *about: Any) -> Any:

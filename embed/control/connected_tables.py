@@ -47,7 +47,6 @@ class ConnectedTopic(ConnectedTable):
     def __init__(self, client: ControlClient, name: str) -> None:
         super().__init__(client, TopicOperations, {"topic": name})
         self.name = name
-        self._there: Any = ConnectedTable(client, TopicOperations, {"topic": name})
 
     async def records(
         self,
@@ -147,7 +146,6 @@ class ConnectedRequests(ConnectedTable):
 
     def __init__(self, client: ControlClient) -> None:
         super().__init__(client, RequestOperations)
-        self._there: Any = ConnectedTable(client, RequestOperations)
 
     async def _fetched(self, what: What) -> _ReceivedRequests:
         since = {"since": _number(what["since"])} if "since" in what else {}
@@ -221,7 +219,6 @@ class ConnectedFaults(ConnectedTable):
 
     def __init__(self, client: ControlClient, thread: LoopThread, rules: ConnectedRules) -> None:
         super().__init__(client, FaultControl)
-        self._there: Any = ConnectedTable(client, FaultControl)
         self._thread = thread
         self._rules = rules
 
@@ -315,7 +312,6 @@ class ConnectedReport(ConnectedTable):
 
     def __init__(self, client: ControlClient, waits: Sequence[FailedWait]) -> None:
         super().__init__(client, ReportControl)
-        self._there: Any = ConnectedTable(client, ReportControl)
         self._waits = waits
 
     async def text(self) -> str:

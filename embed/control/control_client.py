@@ -44,7 +44,7 @@ class ControlClient:
             if name == BROKER and name not in left:
                 value = ONLY_BROKER
             else:
-                value = about[name] if name in about else left.pop(name if name in left else "name")
+                value = about[name] if name in about else left.pop(route.argument(name, left))
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""), 1)
         if self._session is None:
             self._session = aiohttp.ClientSession(
@@ -97,6 +97,11 @@ class ConnectedTable:
         self._client = client
         self._table_class = table
         self._about = about or {}
+
+    @property
+    def _there(self) -> Any:
+        """The methods as their routes have them, for a class that has others of the same names."""
+        return ConnectedTable(self._client, self._table_class, self._about)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         route = _route_of(self._table_class, name)

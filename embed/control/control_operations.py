@@ -11,6 +11,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.controller.config_changes import Alteration, Change, alter
 from kmini.broker.resetting import ResetReport
 from kmini.broker.settings.setting_descriptions import Setting, broker_settings, topic_settings
+from kmini.client_connections import host_and_port
 from kmini.contents import PartitionOffsets
 from kmini.control.json_kinds import WrongValue
 from kmini.control.problems import without_data_dir
@@ -348,7 +349,7 @@ class TopicControl:
 def address_of(broker: BrokerServer) -> str:
     """Where clients are told that a broker is."""
     told = broker.server.advertised_at(broker.server.listeners[0])
-    return broker.address if told is None else f"{told[0]}:{told[1]}"
+    return broker.address if told is None else host_and_port(*told)
 
 
 def _check_snapshot_name(argument: str, name: str) -> None:

@@ -235,9 +235,13 @@ class Route(NamedTuple):
         """Whether the answer is a text, and no JSON."""
         return self.method in ("metrics_text", "text", "text_with")
 
+    def argument(self, name: str, arguments: Collection[str]) -> str:
+        """What the method calls a name of the path: `delete_topic` calls a topic `name`."""
+        return name if name in arguments else "name"
+
     def named(self, about: Mapping[str, str], arguments: Collection[str]) -> dict[str, str]:
-        """What the path says, by the names that the method has for it: `delete_topic` calls a topic `name`."""
-        return {name if name in arguments else "name": text for name, text in about.items()}
+        """What the path says, by the names that the method has for it."""
+        return {self.argument(name, arguments): text for name, text in about.items()}
 
     @property
     def path_arguments(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""`kmini serve --http`: when the control API is served, where, for whom, and what it costs the clients of Kafka."""
+"""`kmini serve --http`: when the control API is served, where, with which token, and what clients of Kafka wait for."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_client_that_waits_does_not_delay_the_end(begin: Begin, stop, brokers:
     assert [(status, problem["detail"]) for status, problem in ended] == [(409, "the control server has stopped")]
 
 
-# --- where and for whom
+# --- addresses and tokens
 
 
 def test_a_taken_port_is_told_before_anything_starts(run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""No answer has a secret: not of the settings, not of what clients have sent, not of those who have authenticated."""
+"""No answer has a secret: none of the settings, of what clients have sent, or of the credentials of a login."""
 
 from __future__ import annotations
 
