@@ -100,6 +100,15 @@ class RecordAppender:
         self._replica_manager.check_is_led_here(partition)
         return validated
 
+    async def append_replicated(self, partition: Partition, records: memoryview) -> AppendInfo:
+        """Append one batch as for a producer with acks=all: return once every in-sync replica has it. Raises KafkaError.
+        """
+        partition.check_min_isr()
+        appended = await self.validate_and_append(partition, records, Unattended())
+        timeout_ms = self._config.current.request_timeout_ms
+        await until_replicated(self._replica_manager, partition, appended.last_offset, timeout_ms)
+        return appended
+
     async def append(
         self, partition: Partition, validated: ValidatedRecords, now_ms: int, size_bytes: int
     ) -> AppendInfo:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kmini.argument_checks import Config, NewTopic
 from kmini.arrivals import Reading
-from kmini.broker.appending import until_replicated
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Duration, MovableClock
 from kmini.broker.controller import topics
@@ -208,14 +207,10 @@ class SharedOperations(ClientOperations, IsolationOperations):
         """Append one record at the leader, and return it with its place once every in-sync replica has it. The topic is
         no internal one."""
         broker, led = self.leader_of(topic, partition)
-        led.check_min_isr()
         timestamp = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
         checked_headers: tuple[Header, ...] = tuple(headers)  # type: ignore[arg-type]  # argument_checks made them so
         batch = build_batch([NewRecord(0, timestamp, key, value, checked_headers)])
-        appended = await broker.services.appender.validate_and_append(led, memoryview(batch), Unattended())
-        await until_replicated(
-            broker.replica_manager, led, appended.last_offset, broker.config.current.request_timeout_ms
-        )
+        appended = await broker.services.appender.append_replicated(led, memoryview(batch))
         if appended.log_append_time_ms >= 0:
             timestamp = appended.log_append_time_ms
         return Record(appended.first_offset, timestamp, key, value, checked_headers, topic, partition)

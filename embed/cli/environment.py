@@ -51,11 +51,13 @@ MAX_PORT = 65535
 
 HTTP_PORT = "KMINI_HTTP"
 HTTP_HOST = "KMINI_HTTP_HOST"
+REGISTRY_PORT = "KMINI_SCHEMA_REGISTRY"
+REGISTRY_HOST = "KMINI_SCHEMA_REGISTRY_HOST"
 
 PROGRAM_VARIABLES = frozenset(
     """
     KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_LOG_FORMAT
-    KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN
+    KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_SCHEMA_REGISTRY KMINI_SCHEMA_REGISTRY_HOST
     """.split()  # noqa: SIM905 (names, not code)
 )
 """kmini's own variables that are no settings of a broker."""
@@ -107,6 +109,10 @@ class Environment(NamedTuple):
     """The port of the control API, 0 for any free one; None without a control API."""
     http_host: str = ""
     """The address of the control API; empty for every one, as the broker's is by default."""
+    registry_port: int | None = None
+    """The port of the schema registry, 0 for any free one; None without a schema registry."""
+    registry_host: str = ""
+    """The address of the schema registry; empty for every one, as the broker's is by default."""
     is_read: bool = True
 
     def say(self) -> None:
@@ -153,8 +159,10 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         (environ.get("CLUSTER_ID") or environ.get("KAFKA_KRAFT_CLUSTER_ID") or "").strip(),
         LOG_LEVELS.get(level, "error") if level else "",
         sorted(ignored),
-        _http_port(environ.get(HTTP_PORT, "").strip()),
+        _port(HTTP_PORT, environ, "control API"),
         environ.get(HTTP_HOST, "").strip(),
+        _port(REGISTRY_PORT, environ, "schema registry"),
+        environ.get(REGISTRY_HOST, "").strip(),
     )
 
 
@@ -262,12 +270,13 @@ def _check_roles(properties: Mapping[str, str]) -> None:
         )
 
 
-def _http_port(text: str) -> int | None:
-    """The port that KMINI_HTTP names; None if it is empty."""
+def _port(variable: str, environ: Mapping[str, str], what: str) -> int | None:
+    """The port that a variable names; None if it is empty."""
+    text = environ.get(variable, "").strip()
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= MAX_PORT):
-        raise click.UsageError(f"{HTTP_PORT}={text}: a port was expected, or nothing for no control API")
+        raise click.UsageError(f"{variable}={text}: a port was expected, or nothing for no {what}")
     return int(text)
 
 

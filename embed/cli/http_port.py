@@ -1,23 +1,13 @@
-"""`kmini serve --http`: the port of the control API, its token, and when it begins to be served.
-
-The port listens before the broker starts: a taken one is told at once, and a client that comes early waits for its
-answer. aiohttp is imported once clients of Kafka can connect, in a thread, so that their first answer does not wait.
-"""
+"""`kmini serve --http`: the port of the control API, its token, and when it begins to be served."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from kmini.broker.network.listeners import Endpoint
-from kmini.broker.network.socket_server import PortTaken, listening_socket
 from kmini.cli.extras import need_extra
-from kmini.cli.taken_port import remedy
+from kmini.cli.listening_port import ListeningPort, import_server
 
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
@@ -28,24 +18,15 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "KMINI_HTTP_TOKEN"
 """The token that requests must bring. It is no option, because other users of a machine see the options of programs."""
 
-CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Where OpenSSL looks for the certificates of the system."""
 
-BACKLOG = 128
-"""Connections that wait to be accepted."""
-
-
-class HttpPort:
+class HttpPort(ListeningPort):
     """The port of the control API, which listens from the beginning, and its server."""
 
     def __init__(self, host: str, port: int) -> None:
         """Listen. An empty host is every address, port 0 any free port. Raises PortTaken, and UsageError where the
         extra "http" is not installed."""
         need_extra("http", "aiohttp")
-        self._host = host
-        self._listening = listening_socket("HTTP", host, port, BACKLOG)
-        self.port: int = self._listening.getsockname()[1]
-        """The port that was bound."""
+        super().__init__("HTTP", host, port)
         self._steered: Steered | None = None
         self._server: ControlServer | None = None
 
@@ -70,11 +51,12 @@ class HttpPort:
         Requests must bring the token of KMINI_HTTP_TOKEN. Without one, loopback needs none, and any other address gets
         a new one: the link has it in its fragment, which browsers send nowhere.
         """
-        await asyncio.get_running_loop().run_in_executor(None, _import_server)
-        from kmini.control.access import is_loopback, new_token
+        await import_server("kmini.control.control_server")
+        from kmini.control.access import new_token
         from kmini.control.control_server import ControlServer
+        from kmini.http_hosts import is_loopback
 
-        link = f"http://{Endpoint('HTTP', self._host, self.port).address}/"
+        link = f"{self.link}/"
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         if not token and not is_loopback(self._host):
             token = new_token()
@@ -88,35 +70,3 @@ class HttpPort:
         """End all connections."""
         if self._server is not None:
             await self._server.stop()
-
-    def close(self) -> None:
-        """Close the port."""
-        self._listening.close()
-
-
-@contextmanager
-def open_http_port(host: str, port: int) -> Iterator[HttpPort]:
-    """The port, which listens from now on. Raises click.UsageError if it cannot be had."""
-    try:
-        http = HttpPort(host, port)
-    except PortTaken as error:
-        raise click.UsageError(f"{error}; {remedy(error, '--http', '--http-host')}") from error
-    try:
-        yield http
-    finally:
-        http.close()
-
-
-def _import_server() -> None:
-    """Import the server, and with it aiohttp, whose client loads the certificates of the system when it is imported:
-    2 MiB that nothing here uses. It finds none."""
-    before = {name: os.environ.get(name) for name in CERTIFICATES}
-    os.environ.update(dict.fromkeys(CERTIFICATES, os.devnull))
-    try:
-        import kmini.control.control_server  # noqa: F401 (it is wanted in memory)
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -10,8 +10,8 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,7 @@ from kmini.cli.environment import (
 from kmini.cli.first_steps import show_first_steps
 from kmini.cli.log_output import log_format_option, log_to_stderr, notice
 from kmini.cli.option_values import parse_setting, read_properties
+from kmini.cli.ports_beside import PortsBeside, beside_options, open_ports, write_whole
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,12 +35,10 @@ if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
-    from kmini.cli.http_port import HttpPort
     from kmini.control.steered import Steered
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
-LOOPBACK = "127.0.0.1"
 MAX_BROKERS = 100
 """Most brokers in one process."""
 
@@ -82,19 +81,7 @@ MAX_BROKERS = 100
     type=click.Choice(LOG_LEVELS),
     help="Least level of the log on stderr; debug logs each request.  [default: info]",
 )
-@click.option(
-    "--http",
-    "http_port",
-    metavar="PORT",
-    type=click.IntRange(0, MAX_PORT),
-    help="Serve the control API here too; 0 takes any free port.",
-)
-@click.option(
-    "--http-host",
-    metavar="HOST",
-    help="Address of the control API; another one than this machine's own needs a token.  [default: 127.0.0.1]",
-)
-@click.option("--http-port-file", metavar="FILE", help="File for the port of the control API, once it is served.")
+@beside_options
 @log_format_option
 @click.option(
     "--env",
@@ -113,11 +100,9 @@ def serve(
     as_version: str | None,
     port_file: str | None,
     log_level: str | None,
-    http_port: int | None,
-    http_host: str | None,
-    http_port_file: str | None,
     log_format: str,
     from_environment: bool,
+    **beside: Any,
 ) -> None:
     """Run a broker until it is stopped (Ctrl-C, or SIGTERM).
 
@@ -125,8 +110,9 @@ def serve(
     options, the later ones winning; names and meanings are Kafka's. The first line on stdout is the address; with
     --brokers, each has a line. Topics have as many replicas as default.replication.factor says, which is 1.
 
-    With --http, the line after them is the link of the control API, once that is served. Where it listens at another
-    address than this machine's own, requests need a token: that of KMINI_HTTP_TOKEN, or a new one that the link has.
+    With --registry, the line after them has the address of the schema registry, and with --http the next one is the
+    link of the control API, each once it is served. Where the control API listens at another address than this
+    machine's own, requests need a token: that of KMINI_HTTP_TOKEN, or a new one that the link has.
 
     \b
     kmini serve                                     to try it: 127.0.0.1:9092, no stored data
@@ -135,6 +121,7 @@ def serve(
     kmini serve -c log.retention.ms=60000           with a setting of Kafka's
     kmini serve --brokers 3 -c default.replication.factor=3    a cluster, and a replica on each
     kmini serve --http 8090                         with the control API by curl, and its page
+    kmini serve --registry 8081                     with a schema registry
     """
     with _collection_paused():
         new_topics = [_parse_topic(text) for text in topics]
@@ -152,9 +139,8 @@ def serve(
             from kmini.cli.several_brokers import configs_after
 
             configs += configs_after(config, count)
-        files = _PortFiles(port_file, http_port_file)
-        with _http(environment, http_port, http_host, files) as http, _data_directory(config) as directory:
-            _run(configs, directory, [*environment.topics, *new_topics], files, environment, http)
+        with open_ports(environment, beside) as ports, _data_directory(config) as directory:
+            _run(configs, directory, [*environment.topics, *new_topics], port_file, environment, ports)
 
 
 @contextmanager
@@ -168,20 +154,13 @@ def _collection_paused() -> Iterator[None]:
         gc.enable()
 
 
-class _PortFiles(NamedTuple):
-    """The files that tell ports, where they are wanted."""
-
-    kafka: str | None
-    http: str | None
-
-
 def _run(
     configs: Sequence[BrokerConfig],
     directory: str,
     topics: list[NewTopic],
-    files: _PortFiles,
+    port_file: str | None,
     environment: Environment,
-    http: HttpPort | None,
+    ports: PortsBeside,
 ) -> None:
     """Serve until stopped; turn errors of the start into sentences."""
     from kmini.broker.controller.controller import ControllerError
@@ -193,7 +172,7 @@ def _run(
 
     raise_descriptor_limit()
     loop = new_event_loop()
-    make = Plain if http is None else http.steer
+    make = Plain if ports.http is None else ports.http.steer
     try:
         served: Plain | Steered = make(
             configs,
@@ -202,7 +181,7 @@ def _run(
             is_temporary=not configs[0].data_dir,
             cluster_id=environment.cluster_id,
         )
-        loop.run_until_complete(_serve(loop, served, files, environment, http))
+        loop.run_until_complete(_serve(loop, served, port_file, environment, ports))
         loop.run_until_complete(loop.shutdown_default_executor())
     except PortTaken as error:
         from kmini.cli.taken_port import remedy
@@ -264,9 +243,9 @@ class Plain:
 async def _serve(
     loop: asyncio.AbstractEventLoop,
     served: Plain | Steered,
-    files: _PortFiles,
+    port_file: str | None,
     environment: Environment,
-    http: HttpPort | None,
+    ports: PortsBeside,
 ) -> None:
     stopping = told_to_stop(loop)
     await served.start()
@@ -280,19 +259,15 @@ async def _serve(
             environment.say_ready(broker.node_id)
         if not environment.is_read:
             show_first_steps(served.brokers[0])
-        if files.kafka is not None:
-            _write_whole(files.kafka, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
-        if http is not None:
-            click.echo(await http.serve())
-            if files.http is not None:
-                _write_whole(files.http, f"{http.port}\n")
+        if port_file is not None:
+            write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
+        await ports.serve(served)
         await stopping
     finally:
-        for file in filter(None, files):
+        if port_file is not None:
             with suppress(FileNotFoundError):
-                os.remove(file)
-        if http is not None:
-            await http.stop()
+                os.remove(port_file)
+        await ports.stop()
         await served.stop()
 
 
@@ -403,22 +378,6 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
     return config.replace(listeners=(first, *others))
 
 
-def _http(
-    environment: Environment, port: int | None, host: str | None, files: _PortFiles
-) -> AbstractContextManager[HttpPort | None]:
-    """The port of the control API, which listens from now on; None if none is wanted."""
-    if port is None:
-        port = environment.http_port
-    if port is None:
-        for option, given in (("--http-host", host), ("--http-port-file", files.http)):
-            if given is not None:
-                raise click.UsageError(f"{option}: there is no control API without --http PORT")
-        return nullcontext()
-    from kmini.cli.http_port import open_http_port
-
-    return open_http_port(host or (environment.http_host if environment.is_read else LOOPBACK), port)
-
-
 @contextmanager
 def _data_directory(config: BrokerConfig) -> Iterator[str]:
     """The data directory: the configured one, or a temporary one that is removed at the end."""
@@ -438,11 +397,3 @@ def _data_directory(config: BrokerConfig) -> Iterator[str]:
 
 
 # --- output
-
-
-def _write_whole(path: str, text: str) -> None:
-    """Write a file atomically: a reader never sees a part of it."""
-    temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="ascii") as file:
-        file.write(text)
-    os.replace(temporary, path)

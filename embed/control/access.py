@@ -8,13 +8,13 @@ JSON. There are no cookies.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
 from kmini.control.problems import Problem, make_problem
+from kmini.http_hosts import is_loopback, name_of
 
 JSON = "application/json"
 
@@ -30,16 +30,6 @@ READING = ("GET", "HEAD", "OPTIONS")
 def new_token() -> str:
     """A token that cannot be guessed."""
     return secrets.token_urlsafe(24)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens at a host."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class Refusal(NamedTuple):
@@ -59,7 +49,7 @@ class Access:
     def refusal(self, method: str, path: str, headers: Mapping[str, str], *, has_body: bool) -> Refusal | None:
         """Why a request is refused; None if it is served. `headers` finds names in any case."""
         host = headers.get("Host", "")
-        if self._token is None and not is_loopback(_name_of(host)):
+        if self._token is None and not is_loopback(name_of(host)):
             return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "host", f"Host is {host!r}, and this server is at localhost")
         origin = headers.get("Origin")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
@@ -85,13 +75,6 @@ class Access:
         return scheme.lower() == "bearer" and hmac.compare_digest(
             given.strip().encode(errors="surrogateescape"), self._token.encode()
         )
-
-
-def _name_of(host: str) -> str:
-    """The host of a Host header, without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0].removeprefix("[")
-    return host.partition(":")[0]
 
 
 def _refuse(status: HTTPStatus, name: str, detail: str, headers: Mapping[str, str] | None = None) -> Refusal:

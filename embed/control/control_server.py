@@ -35,16 +35,11 @@ from kmini.control.topic_view import TopicView
 from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
 from kmini.handle import waits_for_its_caller
+from kmini.http_serving import MAX_BODY_BYTES, HttpServer, parser_message
 from kmini.shared_operations import SharedOperations
 from kmini.topic_handle import TopicOperations
 
 log = logging.getLogger("kmini.http")
-
-MAX_BODY_BYTES = 16 * 1024 * 1024
-"""The largest body of a request."""
-
-CLOSE_S = 0.3
-"""Seconds that requests in service have when the server stops; aiohttp waits twice as long for one that goes on."""
 
 DECODE = "decode"
 """The argument of a query that says how keys and values are written."""
@@ -59,9 +54,6 @@ ENDS_WAITS = {
 ITEMS_AT_ONCE = 100
 """Items of a list that are written before another look at the clock."""
 
-SHOWN = 120
-"""Most characters that a problem has of a message of the HTTP parser."""
-
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -73,7 +65,6 @@ class ControlServer:
         self._served = served
         self._access = Access(token)
         self._waiting = WaitingCalls()
-        self._listening: asyncio.AbstractServer | None = None
         self.events = EventStreams(served)
         app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
@@ -86,22 +77,18 @@ class ControlServer:
         app.router.add_get("/metrics", self._metrics)
         for path in page_files():
             app.router.add_get(path, self._page_file)
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=CLOSE_S)
+        self._server = HttpServer(app, _answer_unreadable, log)
 
     async def start(self, listening: socket.socket) -> None:
         """Serve the connections of a socket that listens already."""
-        await self._runner.setup()
-        server, loop = self._runner.server, asyncio.get_running_loop()
-        assert server is not None
-        self._listening = await loop.create_server(lambda: _Connection(server, loop), sock=listening)
+        await self._server.start(listening)
 
     async def stop(self) -> None:
         """End the socket, what waits, and all connections. Requests in service have `CLOSE_S` to end."""
-        if self._listening is not None:
-            self._listening.close()
+        self._server.close()
         self._waiting.end(self._waiting.begun, "the control server has stopped")
         self.events.end()
-        await self._runner.cleanup()
+        await self._server.stop()
 
     # --- requests
 
@@ -247,42 +234,17 @@ class ControlServer:
         return _problem_response(told, headers)
 
 
-class _Connection(web.RequestHandler):
-    """A connection that answers with a problem document what is no HTTP, too."""
-
-    __slots__ = ()
-
-    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(server, loop=loop, access_log=None)  # type: ignore[arg-type]  # None writes no log
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to a request that the parser refuses, and to one whose service has failed. The connection ends
-        with it. Raises ConnectionError if an answer has begun."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("an answer has begun already")
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.error("a request failed", exc_info=exc)
-            problem = problem_of(Exception())
-        else:
-            log.debug("a request that is no HTTP", exc_info=exc)
-            problem = bad_request("the request cannot be read", message)
-        response = _problem_response(problem)
-        response.force_close()
-        return response
-
-
 def bad_request(what: str, message: object) -> Problem:
-    """The problem of a request that HTTP's rules refuse, with the first line of the parser's message, without
-    the bytes that it shows."""
-    lines = [line.strip(" :") for line in str(message or "").splitlines() if not line.startswith("400")]
-    why = f": {lines[0].partition(': b')[0][:SHOWN]}" if lines and lines[0] else ""
-    return make_problem("http", HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase, f"{what}{why}")
+    """The problem of a request that HTTP's rules refuse, with the parser's message."""
+    return make_problem("http", HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase, parser_message(what, message))
+
+
+def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
+    """The answer to a request that is no HTTP, or whose service has failed."""
+    is_failure = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return _problem_response(
+        problem_of(Exception()) if is_failure else make_problem("http", status, status.phrase, detail)
+    )
 
 
 async def _written(result: Any, data: Callable[[bytes | None], Any]) -> bytes:

@@ -1,50 +1,19 @@
-"""The JSON texts that the control API takes and gives: strictly as RFC 8259 has them, in UTF-8.
-
-Python's reader also takes NaN, Infinity and halves of surrogate pairs, which no other language's reader takes back.
-"""
+"""The JSON texts that the control API takes and gives, with its own error for what is none."""
 
 from __future__ import annotations
 
-import json
-import math
-from typing import Any, NoReturn
+from typing import Any
 
+from kmini import strict_json
 from kmini.control.json_kinds import WrongValue
+from kmini.strict_json import write_json
+
+__all__ = ["read_json", "write_json"]
 
 
 def read_json(text: bytes | str) -> Any:
     """The value of a JSON text. Raises WrongValue, which says what is wrong with it."""
     try:
-        if isinstance(text, bytes):
-            text = text.decode()
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        if "\\ud" in text or "\\uD" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # raises UnicodeEncodeError
-    except UnicodeDecodeError as error:
-        raise WrongValue(f"the byte at {error.start} is no UTF-8") from None
-    except UnicodeEncodeError:
-        raise WrongValue("a \\ud... escape is half of a surrogate pair, which stands for no character") from None
-    except RecursionError:
-        raise WrongValue("it is nested too deeply") from None
-    except ValueError as error:
+        return strict_json.read_json(text)
+    except strict_json.NotJson as error:
         raise WrongValue(str(error)) from None
-    return value
-
-
-def write_json(document: Any) -> bytes:
-    """The text of a value. A half of a surrogate pair, which a record's JSON may hold, is written as its escape."""
-    try:
-        return json.dumps(document, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(document).encode()
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:40]} is too large a number")
-    return number

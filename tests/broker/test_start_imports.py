@@ -51,6 +51,7 @@ NOT_YET = {
     "metrics": ("kmini.broker.metrics_text",),
     "tables and people": ("rich", "shutil", "tempfile", "random", "encodings.idna"),
     "embedding": ("kmini.embedded", "kmini.host", "kmini.graduation"),
+    "registry": ("kmini.registry", "kmini.cli.registry_port", "kmini.cli.listening_port", "avro", "google"),
     "control": ("kmini.control", "kmini.lives", "kmini.shared_operations", "kmini.cli.http_port", "aiohttp"),
 }
 """Packages and modules by what needs them, which is not the first answer."""

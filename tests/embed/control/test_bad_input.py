@@ -45,7 +45,7 @@ def lives(api: ControlApi) -> Iterator[None]:
     """Whatever a test has sent, the server answers, and nothing was produced."""
     yield
     assert api.done("GET", "/topics/orders/records") == []
-    assert api.server._runner.server is not None
+    assert api.server._server._runner.server is not None
 
 
 @pytest.mark.parametrize("name", BODIES)

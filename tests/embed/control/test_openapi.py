@@ -70,8 +70,8 @@ def test_what_is_served_is_documented_and_the_other_way_round(api: ControlApi, c
         document = one.send("GET", f"{PREFIX}/openapi.json").document
         documented |= {(verb, path) for verb, path, _ in operations_of(document)}
     for one in (api, cluster_api):
-        assert served(one.server._runner.app) - BESIDE == documented
-        assert served(one.server._runner.app) >= BESIDE
+        assert served(one.server._server._runner.app) - BESIDE == documented
+        assert served(one.server._server._runner.app) >= BESIDE
     assert len(documented - {("GET", EVENTS)}) == len(ROUTES)
 
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from kmini.control.json_kinds import WrongValue
-from kmini.control.json_text import read_json, write_json
+from kmini.strict_json import NotJson, read_json, write_json
 
 
 @pytest.mark.parametrize("text", ["null", "-1.5e3", '"\\ud83d\\ude00"', '{"a": [true, {}]}', '"\\\\ud800"'])
@@ -36,7 +35,7 @@ def test_json_is_read(text: str) -> None:
     ],
 )
 def test_what_other_readers_do_not_take_is_refused(text: bytes, told: str) -> None:
-    with pytest.raises(WrongValue, match=told):
+    with pytest.raises(NotJson, match=told):
         read_json(text)
 
 

@@ -1,0 +1,1 @@
+../../embed/http_hosts.py

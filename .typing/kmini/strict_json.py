@@ -1,0 +1,1 @@
+../../embed/strict_json.py

@@ -1,0 +1,102 @@
+"""Serving HTTP on a socket that listens already, on the broker's loop: what the control API and the schema registry
+share (aiohttp).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""The largest body of a request."""
+
+CLOSE_S = 0.3
+"""Seconds that requests in service have when the server stops; aiohttp waits twice as long for one that goes on."""
+
+SHOWN = 120
+"""Most characters that an answer has of a message of the HTTP parser."""
+
+AnswerError = Callable[[HTTPStatus, str], web.Response]
+"""Makes the answer to a request that cannot be read, of its status and a sentence. For a failure the sentence is
+empty."""
+
+
+class HttpServer:
+    """Serves an application."""
+
+    def __init__(self, app: web.Application, answer_error: AnswerError, log: logging.Logger) -> None:
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=CLOSE_S)
+        self._answer_error = answer_error
+        self._log = log
+        self._listening: asyncio.AbstractServer | None = None
+
+    async def start(self, listening: socket.socket) -> None:
+        """Serve the connections of a socket that listens already."""
+        await self._runner.setup()
+        server, loop = self._runner.server, asyncio.get_running_loop()
+        assert server is not None
+
+        def connect() -> _Connection:
+            return _Connection(server, loop, self._answer_error, self._log)
+
+        self._listening = await loop.create_server(connect, sock=listening)
+
+    def close(self) -> None:
+        """Close the socket. Connections go on."""
+        if self._listening is not None:
+            self._listening.close()
+
+    async def stop(self) -> None:
+        """Close the socket, and end all connections. Requests in service have `CLOSE_S` to end."""
+        self.close()
+        await self._runner.cleanup()
+
+
+class _Connection(web.RequestHandler):
+    """A connection that answers in the application's way what is no HTTP, too."""
+
+    __slots__ = ("_answer_error", "_log_errors")
+
+    def __init__(
+        self,
+        server: web.Server,
+        loop: asyncio.AbstractEventLoop,
+        answer_error: AnswerError,
+        log: logging.Logger,
+    ) -> None:
+        super().__init__(server, loop=loop, access_log=None)  # type: ignore[arg-type]  # None writes no log
+        self._answer_error = answer_error
+        self._log_errors = log
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to a request that the parser refuses, and to one whose service has failed. The connection ends
+        with it. Raises ConnectionError if an answer has begun."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._log_errors.error("a request failed", exc_info=exc)
+            response = self._answer_error(HTTPStatus.INTERNAL_SERVER_ERROR, "")
+        else:
+            self._log_errors.debug("a request that is no HTTP", exc_info=exc)
+            response = self._answer_error(HTTPStatus.BAD_REQUEST, parser_message("the request cannot be read", message))
+        response.force_close()
+        return response
+
+
+def parser_message(what: str, message: object) -> str:
+    """A sentence about a request that HTTP's rules refuse, with the first line of the parser's message, without the
+    bytes that it shows."""
+    lines = [line.strip(" :") for line in str(message or "").splitlines() if not line.startswith("400")]
+    why = f": {lines[0].partition(': b')[0][:SHOWN]}" if lines and lines[0] else ""
+    return f"{what}{why}"

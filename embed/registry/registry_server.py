@@ -1,0 +1,156 @@
+"""The server of the schema registry: Confluent's REST interface on a port of its own, on the broker's loop (extra
+"registry").
+
+It has no control verbs: what it serves is `registry_routes.py`, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from kmini.http_serving import MAX_BODY_BYTES, HttpServer, parser_message
+from kmini.registry.registry import Registry
+from kmini.registry.registry_access import CHALLENGE, MEDIA_TYPES, RegistryAccess
+from kmini.registry.registry_answers import RawText, RegistryAnswers, RegistryRequest
+from kmini.registry.registry_errors import (
+    BODY_TOO_LARGE,
+    FAILED,
+    NO_SUCH_METHOD,
+    NO_SUCH_PATH,
+    UNREADABLE,
+    ErrorKind,
+    RegistryError,
+)
+from kmini.registry.registry_routes import ROUTES, Route
+from kmini.registry.schema_log import Served
+from kmini.registry.schema_reading import SchemaReader
+from kmini.strict_json import write_json
+
+log = logging.getLogger("kmini.registry")
+
+
+class RegistryServer:
+    """Serves the schema registry of a broker or a cluster."""
+
+    def __init__(self, served: Served, host: str, reader: SchemaReader | None = None) -> None:
+        """`host` is the address at which it listens."""
+        self._served = served
+        self._access = RegistryAccess(served, host)
+        self._answers = RegistryAnswers(Registry(served, reader), served)
+        app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
+        for route in ROUTES:
+            app.router.add_route(route.verb, route.path, self._handler_of(route))
+        self._server = HttpServer(app, _answer_unreadable, log)
+
+    async def start(self, listening: socket.socket) -> None:
+        """Serve the connections of a socket that listens already."""
+        await self._server.start(listening)
+
+    async def stop(self) -> None:
+        """End the socket and all connections. Requests in service have some tenths of a second to end."""
+        await self._server.stop()
+
+    # --- requests
+
+    @web.middleware
+    async def _guarded(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Make an error document of what fails."""
+        try:
+            has_body = request.body_exists and request.content_length != 0
+            self._access.check_headers(request.headers, has_body=has_body)
+            return await handler(request)
+        except RegistryError as error:
+            return self._answer_error(request, error)
+        except web.HTTPRequestEntityTooLarge:
+            return self._answer_error(request, BODY_TOO_LARGE(bytes=MAX_BODY_BYTES))
+        except web.HTTPMethodNotAllowed as error:
+            methods = ", ".join(sorted(error.allowed_methods))
+            return self._answer_error(request, NO_SUCH_METHOD(methods=methods), {hdrs.ALLOW: methods})
+        except web.HTTPNotFound:
+            return self._answer_error(request, NO_SUCH_PATH(path=request.path))
+        except web.HTTPException as error:
+            status = HTTPStatus(error.status)
+            return self._answer_error(request, ErrorKind(status, status.value, status.phrase)())
+        except web.RequestPayloadError as error:
+            return self._answer_error(request, UNREADABLE(details=parser_message("the body cannot be read", error)))
+        except Exception as error:
+            log.error("%s %s failed", request.method, request.path, exc_info=error)
+            return self._answer_error(request, FAILED())
+
+    def _handler_of(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
+        method: Callable[[RegistryRequest], Awaitable[Any]] = getattr(self._answers, route.method)
+
+        async def handle(request: web.Request) -> web.Response:
+            await self._access.check_user(request.headers, request.remote or "", writes=route.writes)
+            query = request.query
+            given = RegistryRequest(
+                request.match_info,
+                query,
+                query.getall("key", []),
+                query.getall("value", []),
+                await request.read(),
+            )
+            return _answer(request, await (_to_its_end(method(given)) if route.writes else method(given)))
+
+        return handle
+
+    def _answer_error(
+        self, request: web.BaseRequest, error: RegistryError, headers: dict[str, str] | None = None
+    ) -> web.Response:
+        release = next((broker.config.current.kmini_as_version for broker in self._served.brokers), None)
+        document = {"error_code": error.code_as(release), "message": error.message}
+        headers = {**(headers or {}), hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))}
+        if error.status is HTTPStatus.UNAUTHORIZED:
+            headers[hdrs.WWW_AUTHENTICATE] = CHALLENGE
+        return web.Response(body=write_json(document), status=error.status, headers=headers)
+
+
+async def _to_its_end(answer: Awaitable[Any]) -> Any:
+    """The answer of what changes the registry, which runs to its end though its client has gone."""
+    call = asyncio.ensure_future(answer)
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        await asyncio.wait([call])
+        if not call.cancelled() and (error := call.exception()) is not None:
+            log.info("a change failed, and its client has gone: %s", error)
+        raise
+
+
+def media_type(accept: str) -> str:
+    """The type of an answer: of those that an Accept header names the one that it prefers, or else the first."""
+    found: list[tuple[float, str]] = []
+    for part in accept.split(","):
+        name, *parameters = (one.strip().lower() for one in part.split(";"))
+        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        if name in MEDIA_TYPES:
+            found.append((_number(quality), name))
+    return max(found, key=lambda one: one[0], default=(0.0, MEDIA_TYPES[0]))[1]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _answer(request: web.Request, document: Any) -> web.Response:
+    body = document.encode(errors="surrogatepass") if isinstance(document, RawText) else write_json(document)
+    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))})
+
+
+def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
+    """The answer to a request that is no HTTP, or whose service has failed."""
+    error = UNREADABLE(details=detail) if status < HTTPStatus.INTERNAL_SERVER_ERROR else FAILED()
+    document = {"error_code": error.code, "message": error.message}
+    return web.Response(body=write_json(document), status=error.status, content_type=MEDIA_TYPES[0])

@@ -1,0 +1,222 @@
+"""The registry follows its topic: resets, snapshots, compaction, crashes, other leaders, other writers, damage."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kmini.broker.scheduler import Turn
+from support.registry_api import RegistryApi, tiny_reader
+
+A = {"fields": ["a"]}
+B = {"fields": ["a", "b"]}
+KEY = b'{"keytype":"SCHEMA","subject":"%s","version":%d,"magic":1}'
+VALUE = b'{"subject":"%s","version":%d,"id":%d,"schema":"{}","deleted":false}'
+
+
+def all_told(api: RegistryApi) -> list[object]:
+    """What the registry answers to those who list."""
+    paths = ("/subjects?deleted=true", "/schemas?deleted=true", "/config", "/config/s?defaultToGlobal=true", "/mode")
+    return [api.get(path).document for path in paths]
+
+
+def test_the_topic_is_created_by_the_first_change_and_is_compacted(api: RegistryApi) -> None:
+    assert (api.get("/subjects").document, "_schemas" in api.control.done("GET", "/topics")) == ([], False)
+    api.registered("s", A)
+    settings = {one["name"]: one["value"] for one in api.control.done("GET", "/topics/_schemas/configs")}
+    assert settings["cleanup.policy"] == "compact"
+    assert len(api.control.done("GET", "/topics/_schemas/partitions")) == 1
+
+
+def test_the_log_has_the_records_of_a_session_as_confluents_registry_writes_them(api: RegistryApi) -> None:
+    """The session that the test of `schemas_topic` has from a recording, with the tiny format."""
+    api.put("/config/t", {"compatibility": "NONE"})
+    api.registered("t", A, B)
+    api.delete("/subjects/t/versions/1")
+    api.delete("/subjects/t/versions/1?permanent=true")
+    api.registered("d", A)
+    api.delete("/subjects/d")
+    api.delete("/subjects/d?permanent=true")
+    api.put("/mode/i", {"mode": "IMPORT"})
+    api.registered("i", {"fields": []}, id=42, version=5)
+    a, b = r"{\"fields\":[\"a\"]}", r"{\"fields\":[\"a\",\"b\"]}"
+    t1, d1 = (f'{{"keytype":"SCHEMA","subject":"{name}","version":1,"magic":1}}' for name in "td")
+    assert api.records() == [
+        ('{"keytype":"CONFIG","subject":"t","magic":0}', '{"subject":"t","compatibilityLevel":"NONE"}'),
+        (t1, f'{{"subject":"t","version":1,"id":1,"schema":"{a}","deleted":false}}'),
+        (
+            '{"keytype":"SCHEMA","subject":"t","version":2,"magic":1}',
+            f'{{"subject":"t","version":2,"id":2,"schema":"{b}","deleted":false}}',
+        ),
+        (t1, f'{{"subject":"t","version":1,"id":1,"schema":"{a}","deleted":true}}'),
+        (t1, None),
+        (d1, f'{{"subject":"d","version":1,"id":3,"schema":"{a}","deleted":false}}'),
+        ('{"keytype":"DELETE_SUBJECT","subject":"d","magic":0}', '{"subject":"d","version":1}'),
+        (d1, None),
+        ('{"keytype":"CLEAR_SUBJECT","subject":"i","magic":0}', '{"subject":"i"}'),
+        ('{"keytype":"MODE","subject":"i","magic":0}', '{"subject":"i","mode":"IMPORT"}'),
+        (
+            '{"keytype":"SCHEMA","subject":"i","version":5,"magic":1}',
+            r'{"subject":"i","version":5,"id":42,"schema":"{\"fields\":[]}","deleted":false}',
+        ),
+    ]
+
+
+def test_a_reset_empties_the_registry(api: RegistryApi) -> None:
+    api.registered("s", A, B)
+    api.put("/config", {"compatibility": "FULL"})
+    api.control.reset()
+    assert (api.get("/subjects").document, api.get("/config").document) == ([], {"compatibilityLevel": "BACKWARD"})
+    assert api.registered("s", B) == [1]
+
+
+def test_a_snapshot_brings_schemas_back(api: RegistryApi) -> None:
+    api.registered("s", A, B)
+    before = all_told(api)
+    api.control.done("POST", "/snapshots", {"name": "two"})
+    api.registered("s", {"fields": []})
+    api.delete("/subjects/s")
+    api.control.done("POST", "/snapshots/two/restore")
+    assert all_told(api) == before
+    assert api.registered("t", {"fields": ["t"]}) == [3]
+    api.control.done("DELETE", "/snapshots/two")
+
+
+def test_a_deleted_topic_takes_the_schemas_with_it(api: RegistryApi) -> None:
+    api.registered("s", A)
+    api.control.done("DELETE", "/topics/_schemas")
+    assert api.get("/subjects").document == []
+    assert api.registered("t", B) == [1]
+
+
+@pytest.mark.parametrize("ends", ["restart", "crash"])
+def test_what_was_registered_survives_compaction_and_the_end_of_the_broker(api: RegistryApi, ends: str) -> None:
+    api.registered("s", A, B)
+    api.registered("t", A)
+    api.put("/config/s", {"compatibility": "FULL"})
+    api.put("/config/s", {"compatibility": "NONE"})
+    api.delete("/subjects/t")
+    api.registered("t", A)
+    api.delete("/subjects/s/versions/1")
+    before = all_told(api)
+    api.control.done("POST", "/topics/_schemas/roll")
+    api.control.done("POST", "/topics/_schemas/compact")
+    assert all_told(api) == before
+    if ends == "crash":
+        api.control.done("POST", "/crash")
+    else:
+        api.control.done("POST", "/stop")
+        stopped = api.get("/subjects")
+        assert (stopped.status, stopped.error_code) == (500, 50001)
+        assert stopped.message == "The topic _schemas cannot be reached: no broker runs"
+        api.control.done("POST", "/start")
+    assert all_told(api) == before
+    assert len(api.records()) < 8
+
+
+def test_another_program_may_write_to_the_topic(api: RegistryApi) -> None:
+    api.registered("s", A)
+    api.write(KEY % (b"t", 3), VALUE % (b"t", 3, 7))
+    assert api.get("/subjects/t/versions").document == [3]
+    assert api.registered("t", A, B) == [1, 8]
+    assert api.get("/subjects/t/versions").document == [3, 4, 5]
+
+
+def test_damaged_records_stop_nothing_and_are_logged_once(api: RegistryApi, caplog: pytest.LogCaptureFixture) -> None:
+    api.registered("s", A)
+    with caplog.at_level(logging.WARNING, "kmini.registry"):
+        api.write(b"\xff", b"x")
+        api.write(b'{"keytype":"OTHER"}', b"{}")
+        api.write(KEY % (b"u", 1), b"[[[[")
+        api.write(b'{"subject":"k","version":1,"magic":1,"keytype":"SCHEMA"}', VALUE % (b"k", 1, 5))
+        assert api.get("/subjects").document == ["k", "s"]
+        assert api.get("/subjects").document == ["k", "s"]
+    told = [record.getMessage() for record in caplog.records if record.name == "kmini.registry"]
+    assert len(told) == 3
+    assert all("is none of a registry's, and is left out" in one for one in told)
+    assert api.registered("s", B) == [6]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "policy", "says"),
+    [
+        (1, "delete", "the topic has cleanup.policy=delete, which deletes schemas"),
+        (1, "compact,delete", "the topic has cleanup.policy=compact,delete, which deletes schemas"),
+        (2, "compact", "the topic has 2 partitions, and a registry needs it to have one"),
+    ],
+)
+def test_a_topic_in_which_schemas_would_not_stay_is_refused(
+    api: RegistryApi, partitions: int, policy: str, says: str
+) -> None:
+    document = {"name": "_schemas", "partitions": partitions, "configs": {"cleanup.policy": policy}}
+    api.control.done("POST", "/topics", document)
+    for reply in (api.get("/subjects"), api.register("s", A)):
+        assert (reply.status, reply.error_code) == (500, 50001)
+        assert says in reply.message
+    if partitions == 1:
+        api.control.done("PATCH", "/topics/_schemas/configs", {"changes": {"cleanup.policy": "compact"}})
+        assert api.registered("s", A) == [1]
+
+
+def test_a_long_log_is_read_in_several_turns_and_by_one_request(
+    api: RegistryApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.registered("s", *({"fields": [str(number)]} for number in range(20)))
+    turns = []
+
+    class ShortTurn(Turn):
+        @property
+        def is_over(self) -> bool:
+            return True
+
+        async def next(self) -> None:
+            turns.append(1)
+            await super().next()
+
+    monkeypatch.setattr("kmini.registry.schema_log.Turn", ShortTurn)
+    api.control.done("POST", "/crash")
+    assert api.get("/subjects/s/versions").document == [*range(1, 21)]
+    assert len(turns) == 20
+    assert api.get("/subjects/s/versions").document == [*range(1, 21)]
+    assert len(turns) == 20
+
+
+# --- a cluster
+
+
+def test_a_cluster_replicates_the_topic_and_goes_on_with_another_leader(cluster_api: RegistryApi) -> None:
+    control = cluster_api.control
+    cluster_api.registered("s", A)
+    assert len(control.done("GET", "/topics/_schemas/replicas")) == 3
+    for round_number in range(3):
+        leader = control.done("GET", "/topics/_schemas/leader")
+        other = next(number for number in (1, 2, 3) if number != leader)
+        control.done("POST", "/topics/_schemas/leader", {"to": other})
+        assert cluster_api.get("/subjects/s/versions").document == [*range(1, round_number + 2)]
+        assert cluster_api.registered("s", {"fields": ["a", str(round_number)]}) == [round_number + 2]
+
+
+def test_a_cluster_goes_on_when_the_leader_is_killed(cluster_api: RegistryApi) -> None:
+    control = cluster_api.control
+    cluster_api.registered("s", A, B)
+    leader = control.done("GET", "/topics/_schemas/leader")
+    control.done("POST", f"/brokers/{leader}/kill")
+    assert cluster_api.get("/subjects/s/versions").document == [1, 2]
+    assert cluster_api.registered("s", {"fields": []}) == [3]
+    control.done("POST", f"/brokers/{leader}/restart")
+    assert cluster_api.get("/subjects/s/versions").document == [1, 2, 3]
+
+
+def test_a_registry_reads_what_one_before_it_has_written(tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = str(tmp_path_factory.mktemp("kept"))
+    first = RegistryApi(directory).start(tiny_reader())
+    first.registered("s", A, B)
+    before = all_told(first)
+    first.end()
+    second = RegistryApi(directory).start()
+    try:
+        assert all_told(second) == before
+        assert second.registered("t", {"fields": ["t"]}) == [3]
+    finally:
+        second.end()
