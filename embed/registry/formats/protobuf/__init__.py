@@ -1,0 +1,1 @@
+"""Protobuf's language: text to descriptors and back, and the comparison of descriptors."""
