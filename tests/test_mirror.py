@@ -33,7 +33,6 @@ STANDS_FOR = {
     "embed/host.py": "tests/embed/test_event_loops.py",
     "embed/operations.py": "tests/embed/test_embedded.py",
     "embed/registry/formats/protobuf/": "tests/embed/registry/formats/protobuf/test_parser.py",
-    "embed/registry/formats/schema_format.py": "tests/embed/registry/formats/test_protobuf_format.py",
     "embed/remote/remote_group.py": "tests/embed/remote/test_remote_broker.py",
     "embed/remote/remote_operations.py": "tests/embed/remote/test_remote_broker.py",
     "embed/remote/remote_records.py": "tests/embed/remote/test_remote_broker.py",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kmini.registry.registry_server import RegistryServer
     from kmini.registry.schema_log import Served
 
-NEEDED = ("aiohttp", "avro", "google.protobuf", "proto_schema_parser")
+NEEDED = ("aiohttp", "avro", "google.protobuf")
 """The modules that the extra "registry" brings. The formats of schemas import theirs when the first schema needs it."""
 
 
