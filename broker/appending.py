@@ -101,8 +101,8 @@ class RecordAppender:
         return validated
 
     async def append_replicated(self, partition: Partition, records: memoryview) -> AppendInfo:
-        """Append one batch as for a producer with acks=all: return once every in-sync replica has it. Raises KafkaError.
-        """
+        """Append one batch as for a producer with acks=all: return once every in-sync replica has it. Raises what
+        `validate_and_append` and `until_replicated` raise, and NotEnoughReplicas."""
         partition.check_min_isr()
         appended = await self.validate_and_append(partition, records, Unattended())
         timeout_ms = self._config.current.request_timeout_ms

@@ -1,5 +1,5 @@
 """`kmini serve`: the ports beside Kafka's, that of the control API (`--http`) and that of the schema registry
-(`--registry`). Nothing of either is imported where it is not asked for.
+(`--registry`). Nothing of this is imported where neither is asked for.
 """
 
 from __future__ import annotations
@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kmini.cli.environment import MAX_PORT, Environment
+from kmini.cli.environment import Environment
 
 if TYPE_CHECKING:
     from kmini.cli.http_port import HttpPort
@@ -20,27 +20,6 @@ if TYPE_CHECKING:
     from kmini.registry.schema_log import Served
 
 LOOPBACK = "127.0.0.1"
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_PORT = click.IntRange(0, MAX_PORT)
-
-_OPTIONS = (
-    click.option("--http", metavar="PORT", type=_PORT, help="Serve the control API here too; 0 takes any free port."),
-    click.option(
-        "--http-host",
-        metavar="HOST",
-        help="Address of the control API; another one than this machine's own needs a token.  [default: 127.0.0.1]",
-    ),
-    click.option("--http-port-file", metavar="FILE", help="File for the port of the control API, once it is served."),
-    click.option(
-        "--registry", metavar="PORT", type=_PORT, help="Serve a schema registry here too; 0 takes any free port."
-    ),
-    click.option("--registry-host", metavar="HOST", help="Address of the schema registry.  [default: 127.0.0.1]"),
-    click.option(
-        "--registry-port-file", metavar="FILE", help="File for the port of the schema registry, once it is served."
-    ),
-)
 
 
 class _Kind(NamedTuple):
@@ -54,21 +33,21 @@ _HTTP = _Kind("http", "control API")
 _REGISTRY = _Kind("registry", "schema registry")
 
 
-def beside_options(command: Command) -> Command:
-    """Give a command the options of these ports. It passes what they say to `open_ports`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 class PortsBeside:
     """The wanted ports, which listen from the beginning, and their servers."""
 
-    def __init__(self, http: HttpPort | None, registry: RegistryPort | None, files: Mapping[str, str | None]) -> None:
-        """`files` has the file for the port of each, by its option."""
+    def __init__(
+        self,
+        http: HttpPort | None,
+        registry: RegistryPort | None,
+        files: Mapping[str, str | None],
+        write: Callable[[str, str], None],
+    ) -> None:
+        """`files` has the file for the port of each, by its option; `write` writes a text to one."""
         self.http = http
         self._registry = registry
         self._files = files
+        self._write = write
 
     async def serve(self, served: Served | Steered) -> None:
         """Serve what is wanted in front of what runs, and tell where. The control API comes last: when it says that all
@@ -83,7 +62,7 @@ class PortsBeside:
     def _tell(self, kind: _Kind, port: int) -> None:
         file = self._files[kind.option]
         if file is not None:
-            write_whole(file, f"{port}\n")
+            self._write(file, f"{port}\n")
 
     async def stop(self) -> None:
         """End all connections, and remove the files."""
@@ -97,8 +76,11 @@ class PortsBeside:
 
 
 @contextmanager
-def open_ports(environment: Environment, given: Mapping[str, Any]) -> Iterator[PortsBeside]:
-    """The ports that options or the environment ask for, which listen from now on. Raises click.UsageError."""
+def open_ports(
+    environment: Environment, given: Mapping[str, Any], write: Callable[[str, str], None]
+) -> Iterator[PortsBeside]:
+    """The ports that options or the environment ask for, which listen from now on; `write` writes a text to a file.
+    Raises click.UsageError."""
     with ExitStack() as stack:
         http = registry = None
         place = _place(_HTTP, given, environment.http_port, environment.http_host, environment)
@@ -114,7 +96,7 @@ def open_ports(environment: Environment, given: Mapping[str, Any]) -> Iterator[P
 
             registry = stack.enter_context(opened(lambda: RegistryPort(*registry_place), "--registry"))
         files = {kind.option: given[f"{kind.option}_port_file"] for kind in (_HTTP, _REGISTRY)}
-        yield PortsBeside(http, registry, files)
+        yield PortsBeside(http, registry, files, write)
 
 
 def _place(
@@ -129,11 +111,3 @@ def _place(
             option = f"--{kind.option}-{name.replace('_', '-')}"
             raise click.UsageError(f"{option}: there is no {kind.what} without --{kind.option} PORT")
     return None
-
-
-def write_whole(path: str, text: str) -> None:
-    """Write a file atomically: a reader never sees a part of it."""
-    temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="ascii") as file:
-        file.write(text)
-    os.replace(temporary, path)

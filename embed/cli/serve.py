@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +27,6 @@ from kmini.cli.environment import (
 from kmini.cli.first_steps import show_first_steps
 from kmini.cli.log_output import log_format_option, log_to_stderr, notice
 from kmini.cli.option_values import parse_setting, read_properties
-from kmini.cli.ports_beside import PortsBeside, beside_options, open_ports, write_whole
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
+    from kmini.cli.ports_beside import PortsBeside
     from kmini.control.steered import Steered
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -81,7 +81,28 @@ MAX_BROKERS = 100
     type=click.Choice(LOG_LEVELS),
     help="Least level of the log on stderr; debug logs each request.  [default: info]",
 )
-@beside_options
+@click.option(
+    "--http",
+    metavar="PORT",
+    type=click.IntRange(0, MAX_PORT),
+    help="Serve the control API here too; 0 takes any free port.",
+)
+@click.option(
+    "--http-host",
+    metavar="HOST",
+    help="Address of the control API; another one than this machine's own needs a token.  [default: 127.0.0.1]",
+)
+@click.option("--http-port-file", metavar="FILE", help="File for the port of the control API, once it is served.")
+@click.option(
+    "--registry",
+    metavar="PORT",
+    type=click.IntRange(0, MAX_PORT),
+    help="Serve a schema registry here too; 0 takes any free port.",
+)
+@click.option("--registry-host", metavar="HOST", help="Address of the schema registry.  [default: 127.0.0.1]")
+@click.option(
+    "--registry-port-file", metavar="FILE", help="File for the port of the schema registry, once it is served."
+)
 @log_format_option
 @click.option(
     "--env",
@@ -139,7 +160,7 @@ def serve(
             from kmini.cli.several_brokers import configs_after
 
             configs += configs_after(config, count)
-        with open_ports(environment, beside) as ports, _data_directory(config) as directory:
+        with _ports_beside(environment, beside) as ports, _data_directory(config) as directory:
             _run(configs, directory, [*environment.topics, *new_topics], port_file, environment, ports)
 
 
@@ -160,7 +181,7 @@ def _run(
     topics: list[NewTopic],
     port_file: str | None,
     environment: Environment,
-    ports: PortsBeside,
+    ports: PortsBeside | None,
 ) -> None:
     """Serve until stopped; turn errors of the start into sentences."""
     from kmini.broker.controller.controller import ControllerError
@@ -172,7 +193,7 @@ def _run(
 
     raise_descriptor_limit()
     loop = new_event_loop()
-    make = Plain if ports.http is None else ports.http.steer
+    make = Plain if ports is None or ports.http is None else ports.http.steer
     try:
         served: Plain | Steered = make(
             configs,
@@ -245,7 +266,7 @@ async def _serve(
     served: Plain | Steered,
     port_file: str | None,
     environment: Environment,
-    ports: PortsBeside,
+    ports: PortsBeside | None,
 ) -> None:
     stopping = told_to_stop(loop)
     await served.start()
@@ -260,14 +281,16 @@ async def _serve(
         if not environment.is_read:
             show_first_steps(served.brokers[0])
         if port_file is not None:
-            write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
-        await ports.serve(served)
+            _write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
+        if ports is not None:
+            await ports.serve(served)
         await stopping
     finally:
         if port_file is not None:
             with suppress(FileNotFoundError):
                 os.remove(port_file)
-        await ports.stop()
+        if ports is not None:
+            await ports.stop()
         await served.stop()
 
 
@@ -378,6 +401,16 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
     return config.replace(listeners=(first, *others))
 
 
+def _ports_beside(environment: Environment, given: Mapping[str, Any]) -> AbstractContextManager[PortsBeside | None]:
+    """The ports beside Kafka's that are asked for, which listen from now on; None without any."""
+    asked = [*given.values(), environment.http_port, environment.registry_port]
+    if all(one is None for one in asked):
+        return nullcontext()
+    from kmini.cli.ports_beside import open_ports
+
+    return open_ports(environment, given, _write_whole)
+
+
 @contextmanager
 def _data_directory(config: BrokerConfig) -> Iterator[str]:
     """The data directory: the configured one, or a temporary one that is removed at the end."""
@@ -397,3 +430,11 @@ def _data_directory(config: BrokerConfig) -> Iterator[str]:
 
 
 # --- output
+
+
+def _write_whole(path: str, text: str) -> None:
+    """Write a file atomically: a reader never sees a part of it."""
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="ascii") as file:
+        file.write(text)
+    os.replace(temporary, path)
