@@ -52,6 +52,7 @@ STANDS_FOR = {
     "pipeline/audit/audit_plan.py": "tests/pipeline/audit/test_segment_facts.py",
     "pipeline/audit/local_audit.py": "tests/pipeline/audit/test_segment_facts.py",
     "pipeline/audit/rendering.py": "tests/pipeline/audit/test_command.py",
+    "embed/registry/formats/json_schema/": "tests/embed/registry/formats/json_schema/test_comparison.py",
     "embed/cluster_operations.py": "tests/embed/test_cluster.py",
     "embed/lives.py": "tests/embed/control/test_steered.py",
     "pipeline/audit/report.py": "tests/pipeline/audit/test_assessment.py",

@@ -1,0 +1,253 @@
+"""Random JSON Schemas and values, for comparing what two schemas take."""
+
+from __future__ import annotations
+
+import copy
+from random import Random
+from typing import Any
+
+NAMES = ["a", "b", "x-c"]
+VALUES = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    2,
+    5,
+    1.5,
+    "",
+    "a",
+    "ab",
+    "abcd",
+    [],
+    [1],
+    [1, 1],
+    ["a", 2],
+    {},
+    {"a": 1},
+    {"a": "a"},
+]
+DRAFTS = [
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+]
+
+
+def random_document(random: Random, draft: str) -> dict[str, Any]:
+    """A schema with two definitions, to which it and they may refer."""
+    document = random_schema(random, 3)
+    if not isinstance(document, dict):
+        document = {"allOf": [document]}
+    definitions = {name: random_schema(random, 2) for name in ("one", "two")}
+    return {"$schema": draft, **document, "definitions": definitions}
+
+
+def random_schema(random: Random, levels: int) -> Any:
+    """A schema with schemas inside it on that many levels."""
+    kind = random.random()
+    if kind < 0.08:
+        return random.choice([True, {}, {"description": "any"}, False])
+    schema: dict[str, Any] = {}
+    if kind < 0.8:
+        types = ["string", "integer", "number", "object", "array", "null", "boolean"]
+        schema["type"] = random.choice(types) if random.random() < 0.7 else random.sample(types, 2)
+    for _ in range(random.choice([0, 1, 1, 2, 3])):
+        schema.update(random.choice(LEAVES)(random) if levels == 0 else random.choice(ALL)(random, levels - 1))
+    return schema
+
+
+def _number_keyword(random: Random) -> dict[str, Any]:
+    keyword = random.choice(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"])
+    return {keyword: random.choice([1, 2, 4, 5])}
+
+
+def _count_keyword(random: Random) -> dict[str, Any]:
+    kind, limits = random.choice([("Length", (0, 1, 2)), ("Items", (0, 1, 2)), ("Properties", (0, 1, 2))])
+    return {random.choice(["min", "max"]) + kind: random.choice(limits)}
+
+
+def _values_keyword(random: Random) -> dict[str, Any]:
+    if random.random() < 0.3:
+        return {"const": random.choice(VALUES)}
+    return {"enum": random.sample(VALUES, random.choice([1, 2, 4]))}
+
+
+def _lone_keyword(random: Random) -> dict[str, Any]:
+    return random.choice(
+        [
+            {"uniqueItems": True},
+            {"required": random.sample(NAMES, random.choice([1, 2]))},
+            {"dependentRequired": {"a": ["b"]}},
+            {"dependencies": {"a": ["b"]}},
+            {"pattern": random.choice(["^a", "b$"])},
+            {"format": "date"},
+        ]
+    )
+
+
+LEAVES = [_number_keyword, _count_keyword, _values_keyword, _lone_keyword]
+
+
+def _leaf(random: Random, levels: int) -> dict[str, Any]:
+    return random.choice(LEAVES)(random)
+
+
+def _object_keyword(random: Random, levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"properties": _named(random, levels, NAMES)}
+    if random.random() < 0.5:
+        found["additionalProperties"] = random.choice([False, False, True, random_schema(random, levels)])
+    if random.random() < 0.15:
+        found["patternProperties"] = _named(random, levels, ["^x-", "a", "(b|a)$"])
+    if random.random() < 0.1:
+        found["unevaluatedProperties"] = random.choice([False, random_schema(random, levels)])
+    if random.random() < 0.1:
+        found["propertyNames"] = random.choice([{"maxLength": 1}, {"enum": ["a", "b"]}, True])
+    if random.random() < 0.1:
+        found[random.choice(["dependencies", "dependentSchemas"])] = _named(random, levels, NAMES)
+    return found
+
+
+def _named(random: Random, levels: int, names: list[str]) -> dict[str, Any]:
+    return {name: random_schema(random, levels) for name in random.sample(names, random.choice([1, 1, 2]))}
+
+
+def _array_keyword(random: Random, levels: int) -> dict[str, Any]:
+    row = [random_schema(random, levels) for _ in range(random.choice([1, 2]))]
+    one = random_schema(random, levels)
+    return random.choice(
+        [
+            {"items": one},
+            {"items": one},
+            {"items": row},
+            {"items": row, "additionalItems": random.choice([False, one])},
+            {"prefixItems": row},
+            {"prefixItems": row, "items": random.choice([False, one])},
+            {"contains": one},
+            {"prefixItems": row, "unevaluatedItems": False},
+        ]
+    )
+
+
+def _combined_keyword(random: Random, levels: int) -> dict[str, Any]:
+    row = [random_schema(random, levels) for _ in range(random.choice([1, 2, 3]))]
+    one = random_schema(random, levels)
+    return random.choice(
+        [
+            {"anyOf": row},
+            {"oneOf": row},
+            {"allOf": row},
+            {"not": one},
+            {"if": one, "then": row[0], "else": row[-1]},
+            {"$ref": random.choice(["#/definitions/one", "#/definitions/two"])},
+            {"oneOf": [{"type": "null"}, {"type": "string"}]},
+        ]
+    )
+
+
+ALL = [_leaf, _leaf, _object_keyword, _object_keyword, _array_keyword, _combined_keyword]
+
+
+def fitted(schema: Any, draft: str) -> Any:
+    """A schema without what the metaschema of its draft refuses: a list under `items` since 2020-12."""
+    if isinstance(schema, dict):
+        return {
+            keyword: (
+                True
+                if draft.endswith("2020-12/schema") and keyword == "items" and isinstance(inner, list)
+                else fitted(inner, draft)
+            )
+            for keyword, inner in schema.items()
+        }
+    return [fitted(inner, draft) for inner in schema] if isinstance(schema, list) else schema
+
+
+def changed(random: Random, document: Any, draft: str) -> Any:
+    """A schema like another one, with some keywords taken out, put in, or given another value."""
+    document = copy.deepcopy(document)
+    inside = [schema for schema in _schemas(document) if schema is not document or random.random() < 0.6]
+    for schema in random.sample(inside, min(len(inside), random.choice([1, 1, 2, 3]))):
+        kept = {"$schema": schema["$schema"], "definitions": schema["definitions"]} if "$schema" in schema else {}
+        change = random.random()
+        if change < 0.35 and schema:
+            schema.pop(random.choice(list(schema)))
+        elif change < 0.7:
+            schema.update(random.choice(ALL)(random, 1))
+        else:
+            other = random_schema(random, 1)
+            schema.clear()
+            schema.update(other if isinstance(other, dict) else {"not": True} if not other else {})
+        schema.update(kept)
+    return fitted(document, draft)
+
+
+def _schemas(schema: Any) -> list[dict[str, Any]]:
+    """The schemas in a document, by the keywords that this module writes."""
+    if not isinstance(schema, dict):
+        return []
+    found = [schema]
+    for keyword, inner in schema.items():
+        if keyword in ("properties", "patternProperties", "definitions", "dependencies", "dependentSchemas"):
+            found += [deeper for one in inner.values() for deeper in _schemas(one)]
+        elif keyword not in ("enum", "const", "dependentRequired", "default"):
+            found += [deeper for one in (inner if isinstance(inner, list) else [inner]) for deeper in _schemas(one)]
+    return found
+
+
+def random_values(random: Random, document: Any, count: int) -> list[Any]:
+    """Values, most of which are near to what the schema takes."""
+    definitions = document.get("definitions", {}) if isinstance(document, dict) else {}
+    return [_value(random, document, definitions, 4) for _ in range(count)]
+
+
+def _value(random: Random, schema: Any, definitions: dict[str, Any], levels: int) -> Any:
+    if not isinstance(schema, dict) or levels == 0 or random.random() < 0.1:
+        return _any_value(random, 2)
+    if "$ref" in schema:
+        return _value(random, definitions.get(schema["$ref"].rsplit("/")[-1], True), definitions, levels - 1)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if keyword in schema and random.random() < 0.6:
+            return _value(random, random.choice(schema[keyword]), definitions, levels - 1)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return random.choice(schema["enum"])
+    types = schema.get("type", ["object", "array", "string", "integer", "number", "null", "boolean"])
+    kind = types if isinstance(types, str) else random.choice(types)
+    if "properties" in schema and "type" not in schema and random.random() < 0.7:
+        kind = "object"
+    if kind == "object":
+        return _object(random, schema, definitions, levels)
+    if kind == "array":
+        return _array(random, schema, definitions, levels)
+    plain = {"null": [None], "boolean": [True, False], "string": ["", "a", "ab", "b", "abcd", "xyz"]}
+    return random.choice(plain.get(kind, [0, 1, 2, 3, 4, 5, 6, 8, 10, 20, -1] + [1.5, 4.5] * (kind == "number")))
+
+
+def _object(random: Random, schema: dict[str, Any], definitions: dict[str, Any], levels: int) -> Any:
+    names = set(schema.get("required", ())) | {name for name in schema.get("properties", {}) if random.random() < 0.6}
+    if random.random() < 0.4:
+        names.add(random.choice([*NAMES, "x-d", "other", "ba"]))
+    found = {}
+    for name in sorted(names):
+        inner = schema.get("properties", {}).get(name, schema.get("additionalProperties", True))
+        found[name] = _value(random, inner, definitions, levels - 1)
+    return found
+
+
+def _array(random: Random, schema: dict[str, Any], definitions: dict[str, Any], levels: int) -> Any:
+    items = schema.get("items", True)
+    first = items if isinstance(items, list) else schema.get("prefixItems", [])
+    others = schema.get("additionalItems", True) if isinstance(items, list) else items
+    count = random.choice([0, 1, 2, 2, 3])
+    return [_value(random, first[i] if i < len(first) else others, definitions, levels - 1) for i in range(count)]
+
+
+def _any_value(random: Random, levels: int) -> Any:
+    if levels and random.random() < 0.3:
+        return {name: _any_value(random, levels - 1) for name in random.sample([*NAMES, "x-d", "ba"], 2)}
+    if levels and random.random() < 0.2:
+        return [_any_value(random, levels - 1) for _ in range(random.choice([1, 2, 3]))]
+    return copy.deepcopy(random.choice(VALUES))
