@@ -22,6 +22,7 @@ from kmini.registry.registry_errors import (
     NOT_READ_WRITE,
     NOT_THE_NEXT_VERSION,
     READ_ONLY,
+    STORE_FAILED,
 )
 from kmini.registry.schema_content import (
     AVRO,
@@ -42,6 +43,9 @@ NO_ID = -1
 NO_VERSION = 0
 LATEST = -1
 """As a version in a registration: the next one, said explicitly."""
+
+MOST_TRIES = 10
+"""Times that a registration decides anew because another program has written to the topic meanwhile."""
 
 RESOLVED = "resolved"
 """The spelling of an Avro schema that has in it what it refers to."""
@@ -86,7 +90,16 @@ class Registration:
             if known is not None and given.id in (NO_ID, known.id):
                 return known
         async with self._writing:
-            return await self._register(await self._log.state(), subject, given, normalize=normalize)
+            for _ in range(MOST_TRIES):
+                state = await self._log.state()
+                position = self._log.position
+                stored = await self._decided(state, subject, given, normalize=normalize)
+                await self._log.state()
+                if self._log.position == position:
+                    if state.version(subject, stored.version) != stored:
+                        await self._log.append(_changes(state, stored))
+                    return stored
+        raise STORE_FAILED(done="written", details="other programs write to it without a pause")
 
     async def look_up(
         self, subject: str, given: GivenSchema, *, normalize: bool = False, deleted: bool = False
@@ -108,7 +121,9 @@ class Registration:
 
     # --- registering
 
-    async def _register(self, state: Registered, subject: str, given: GivenSchema, *, normalize: bool) -> SchemaVersion:
+    async def _decided(self, state: Registered, subject: str, given: GivenSchema, *, normalize: bool) -> SchemaVersion:
+        """The version that a schema becomes, or is. Other turns of the loop may come in between. Raises
+        RegistryError."""
         mode = _checked_mode(state, subject, given)
         next_version = state.next_version(subject)
         if mode != IMPORT:
@@ -131,14 +146,12 @@ class Registration:
             raise NOT_THE_NEXT_VERSION(latest=next_version - 1)
         if any(one.content != candidate.content for one in state.with_id(schema_id)):
             raise ID_IS_TAKEN(id=schema_id)
-        stored = SchemaVersion(
+        return SchemaVersion(
             subject,
             given.version if given.version > 0 else next_version,
             state.next_id() if schema_id == NO_ID else schema_id,
             candidate.content,
         )
-        await self._log.append(_changes(state, stored))
-        return stored
 
     async def _incompatibilities(
         self, state: Registered, subject: str, candidate: Candidate, earlier: Sequence[SchemaVersion]

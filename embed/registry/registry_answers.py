@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version as release_of
 from typing import Any, NamedTuple
 
+from kmini.broker.scheduler import Turn
 from kmini.registry.registered import LEVEL, Registered
 from kmini.registry.registry import LATEST, Registry, version_in
 from kmini.registry.registry_errors import (
@@ -161,7 +162,12 @@ class RegistryAnswers:
         rule_type = request.query.get("ruleType")
         if rule_type:
             found = [version for version in found if rule_type in version.content.rule_types]
-        return [_document(version) for version in found[page(request.query)]]
+        turn, documents = Turn(), []
+        for version in found[page(request.query)]:
+            documents.append(_document(version))
+            if turn.is_over:
+                await turn.next()
+        return documents
 
     async def types(self, request: RegistryRequest) -> list[str]:
         return [*self._registry.reader.names]

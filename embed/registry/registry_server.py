@@ -10,12 +10,13 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import hdrs, web
 
-from kmini.http_serving import MAX_BODY_BYTES, HttpServer, parser_message
+from kmini.http_serving import HttpServer, parser_message
 from kmini.registry.registry import Registry
 from kmini.registry.registry_access import CHALLENGE, MEDIA_TYPES, RegistryAccess
 from kmini.registry.registry_answers import RawText, RegistryAnswers, RegistryRequest
@@ -35,6 +36,9 @@ from kmini.strict_json import write_json
 
 log = logging.getLogger("kmini.registry")
 
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""The largest body of a request: a schema that fits into a record of `_schemas`, with every character escaped."""
+
 
 class RegistryServer:
     """Serves the schema registry of a broker or a cluster."""
@@ -46,7 +50,8 @@ class RegistryServer:
         self._answers = RegistryAnswers(Registry(served, reader), served)
         app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
-            app.router.add_route(route.verb, route.path, self._handler_of(route))
+            add = app.router.add_get if route.verb == hdrs.METH_GET else partial(app.router.add_route, route.verb)
+            add(route.path, self._handler_of(route))  # what is read may be asked for by HEAD, too
         self._server = HttpServer(app, _answer_unreadable, log)
 
     async def start(self, listening: socket.socket) -> None:

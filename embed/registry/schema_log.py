@@ -57,6 +57,11 @@ class SchemaLog:
         self._reading = asyncio.Lock()
         """Held while records are read: that takes several turns of the loop if there are many."""
 
+    @property
+    def position(self) -> tuple[object, int]:
+        """Up to where which log was read: the state is another one where this is."""
+        return self._seen, self._next_offset
+
     async def state(self) -> Registered:
         """The state after all records up to the high watermark. Raises RegistryError."""
         try:

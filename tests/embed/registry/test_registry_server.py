@@ -1,4 +1,4 @@
-"""The registry over HTTP: its paths, types of content, errors, and input that means harm."""
+"""The registry over HTTP (`kmini.http_serving`): its paths, types of content, errors, and input that means harm."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import socket
 
 import pytest
 
-from kmini.http_serving import MAX_BODY_BYTES
 from kmini.registry.registry_errors import INCOMPATIBLE
 from kmini.registry.registry_routes import ROUTES
-from kmini.registry.registry_server import media_type
+from kmini.registry.registry_server import MAX_BODY_BYTES, media_type
 from support.registry_api import V1_JSON, RegistryApi
 
 A = {"fields": ["a"]}
@@ -30,6 +29,11 @@ def test_every_path_answers_json_of_the_registrys_type(api: RegistryApi) -> None
         assert reply.headers["Content-Type"] == V1_JSON
         assert reply.status in (200, 404, 422), (route, reply)
         reply.document  # noqa: B018 (it is JSON)
+
+
+def test_what_is_read_may_be_asked_for_by_head(api: RegistryApi) -> None:
+    reply = api.send("HEAD", "/subjects")
+    assert (reply.status, reply.body, reply.headers["Content-Length"]) == (200, b"", "2")
 
 
 def test_a_version_is_answered_with_all_that_belongs_to_it(api: RegistryApi) -> None:

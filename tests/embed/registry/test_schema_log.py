@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from kmini.broker.scheduler import Turn
-from support.registry_api import RegistryApi, tiny_reader
+from kmini.registry.formats.schema_format import ResolvedReference
+from kmini.registry.schema_reading import KEPT_CHARACTERS, SchemaReader
+from support.registry_api import RegistryApi, TinyFormat, TinySchema, tiny_reader
 
 A = {"fields": ["a"]}
 B = {"fields": ["a", "b"]}
@@ -121,6 +125,29 @@ def test_another_program_may_write_to_the_topic(api: RegistryApi) -> None:
     assert api.get("/subjects/t/versions").document == [3]
     assert api.registered("t", A, B) == [1, 8]
     assert api.get("/subjects/t/versions").document == [3, 4, 5]
+
+
+def test_a_registration_decides_anew_where_another_program_has_written_meanwhile(tmp_path: Path) -> None:
+    other = [(KEY % (b"s", 1), VALUE % (b"s", 1, 7))]
+
+    class Meddling(TinyFormat):
+        """While it reads a schema that is "slow" for the second time, another program writes."""
+
+        reads = 0
+
+        def read(self, text: str, references: Sequence[ResolvedReference] = ()) -> TinySchema:
+            self.reads += "slow" in text
+            if self.reads == 2 and other:
+                api.write(*other.pop())
+            return super().read(text, references)
+
+    api = RegistryApi(str(tmp_path)).start(SchemaReader(Meddling, ["AVRO"]))
+    try:
+        api.registered("before", A)
+        assert api.registered("s", {"fields": ["slow", "x" * KEPT_CHARACTERS]}) == [8]
+        assert api.get("/subjects/s/versions").document == [1, 2]
+    finally:
+        api.end()
 
 
 def test_damaged_records_stop_nothing_and_are_logged_once(api: RegistryApi, caplog: pytest.LogCaptureFixture) -> None:
