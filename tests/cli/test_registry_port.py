@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import kmini
 from support.until import until
 
 TOLD = re.compile(r"schema registry (http://127\.0\.0\.1:(\d+))\n")
@@ -62,6 +63,8 @@ def test_the_control_api_is_ready_when_the_registry_is(start) -> None:
     link = process.stdout.readline().strip()
     assert ask(link, "health") == {"is_ready": True, "missing": []}
     assert ask(url, "/subjects") == []
+    with kmini.connect(link) as broker:
+        assert broker.registry_url == broker.aio.registry_url == url
 
 
 def test_a_taken_port_is_told(run) -> None:
