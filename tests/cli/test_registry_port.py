@@ -47,6 +47,21 @@ def test_a_registry_is_served_in_front_of_brokers(start, run, brokers: int) -> N
     assert '{"compatibilityLevel":"FULL"}' in consumed.stdout
 
 
+def test_what_was_registered_survives_a_kill(start, tmp_path: Path) -> None:
+    schema = {"schema": 'syntax = "proto3"; message Order { int64 id = 1; }', "schemaType": "PROTOBUF"}
+    options = ("serve", "--port", 0, "--registry", 0, "--data-dir", tmp_path / "data")
+    process = start(*options)
+    url = url_of(process)
+    assert ask(url, "/subjects/orders-value/versions", schema, "POST")["id"] == 1
+    ask(url, "/config", {"compatibility": "FULL"}, "PUT")
+    before = ask(url, "/schemas")
+    process.kill()
+    process.wait(30)
+    url = url_of(start(*options))
+    assert (ask(url, "/schemas"), ask(url, "/config")) == (before, {"compatibilityLevel": "FULL"})
+    assert ask(url, "/subjects/orders-value/versions", schema, "POST")["id"] == 1
+
+
 def test_the_port_is_in_a_file_until_the_end(start, tmp_path: Path) -> None:
     file = tmp_path / "port"
     process = start("serve", "--port", 0, "--registry", 0, "--registry-port-file", file)
