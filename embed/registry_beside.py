@@ -8,17 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from kmini import argument_checks
+from kmini import argument_checks, installed
 from kmini.broker.broker import BrokerServer
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.network.socket_server import listening_socket
 from kmini.shared_operations import SharedOperations
-
-NEEDED = ("aiohttp", "avro", "google.protobuf")
-"""The modules that the extra "registry" brings."""
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
@@ -29,9 +25,9 @@ class RegistryBeside:
 
     def __init__(self, host: str, port: int) -> None:
         """`port` 0 takes any free port. Raises ImportError where the extra is not installed."""
-        if missing := [module for module in NEEDED if not _is_installed(module)]:
+        if absent := installed.missing(installed.REGISTRY):
             raise ImportError(
-                f"{', '.join(missing)} is not installed, which registry=True needs: install kmini with its extra "
+                f"{', '.join(absent)} is not installed, which registry=True needs: install kmini with its extra "
                 "registry, as pip install '.[registry]' in a clone does"
             )
         self._host = host
@@ -78,10 +74,3 @@ def registry_beside(registry: bool, registry_port: int, host: str) -> RegistryBe
     if registry_port and not registry:
         raise ValueError(f"registry_port={registry_port}: there is no registry without registry=True")
     return RegistryBeside(host, registry_port) if registry else None
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # its package is missing
-        return False

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -101,8 +100,7 @@ def test_a_registry_needs_its_extra(monkeypatch: pytest.MonkeyPatch, run) -> Non
 
     from kmini.cli.registry_port import RegistryPort
 
-    monkeypatch.setitem(sys.modules, "avro", None)
-    monkeypatch.setattr("kmini.cli.extras.find_spec", lambda name: None if name == "avro" else object())
+    monkeypatch.setattr("kmini.installed.find_spec", lambda name: None if name == "avro" else object())
     with pytest.raises(click.UsageError, match=r"avro is not installed; pip install '\.\[registry\]'"):
         RegistryPort("127.0.0.1", 0)
 

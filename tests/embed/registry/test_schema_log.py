@@ -20,7 +20,7 @@ VALUE = b'{"subject":"%s","version":%d,"id":%d,"schema":"{}","deleted":false}'
 
 
 def all_told(api: RegistryApi) -> list[object]:
-    """What the registry answers to those who list."""
+    """What the registry answers to requests for all there is."""
     paths = ("/subjects?deleted=true", "/schemas?deleted=true", "/config", "/config/s?defaultToGlobal=true", "/mode")
     return [api.get(path).document for path in paths]
 
