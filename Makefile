@@ -16,7 +16,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
-  control-clients axe clean
+  control-clients registry-clients axe clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,7 +24,7 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients ## run the tests
+test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients registry-clients ## run the tests
 	$(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
@@ -99,6 +99,14 @@ old-client: $(VENV)/bin/python
 	         --target .peers/$(OLD_CLIENT) $(subst python-,python==,$(OLD_CLIENT)) \
 	       && touch .peers/$(OLD_CLIENT)/.complete; } \
 	  || echo "could not fetch $(OLD_CLIENT): the tests that need it will skip"
+
+# Avro for Java and Confluent's client of a registry for Java, in one jar, 22 MB.
+registry-clients:
+	@if ls .peers/registry-clients/*.jar >/dev/null 2>&1; then :; \
+	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
+	  mvn -q -B -f tests/support/registry_clients.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/.peers/registry-clients \
+	    || echo "could not fetch the clients of a registry: the tests that need them will skip"; \
+	else echo "no java or no mvn: the tests of the registry's clients for Java will skip"; fi
 
 # The clients of examples/control: Node's, whose package.json says which release, and Go's, compiled once into Go's cache.
 control-clients:

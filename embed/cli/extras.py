@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import click
+from importlib.util import find_spec
 
-from kmini.installed import missing
+import click
 
 
 def need_extra(extra: str, *modules: str) -> None:
     """Raise a UsageError that says what to install, unless all these modules can be imported. Imports none of them."""
-    if absent := missing(modules):
+    if missing := [module for module in modules if find_spec(module) is None]:
         raise click.UsageError(
-            f"{', '.join(absent)} is not installed; pip install '.[{extra}]' in a clone of kmini installs it,"
+            f"{', '.join(missing)} is not installed; pip install '.[{extra}]' in a clone of kmini installs it,"
             f" or pip install 'FILE[{extra}]' with the FILE of its wheel"
         )

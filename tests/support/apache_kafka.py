@@ -61,10 +61,12 @@ def why_unavailable() -> str | None:
     return None
 
 
-def java_command(*options: str) -> list[str]:
-    """The start of every Java command line of ours: quick to start, quiet, with Kafka on the class path."""
+def java_command(*options: str, beside: Path | None = None) -> list[str]:
+    """The start of every Java command line of ours: quick to start, quiet, with Kafka on the class path, and with the
+    jars of the folder `beside`."""
     logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
-    return ["java", "-Djava.awt.headless=true", "-XX:+UseSerialGC", *options, logging, "-cp", f"{jars()}/*"]
+    path = ":".join(f"{folder}/*" for folder in (jars(), beside) if folder)
+    return ["java", "-Djava.awt.headless=true", "-XX:+UseSerialGC", *options, logging, "-cp", path]
 
 
 def free_port() -> int:
