@@ -288,6 +288,7 @@ REQUEST_FILTER: dict[str, Callable[[str, Any], Any] | None] = {
     "transactional_id": None,
     "client_id": _text("a client id or a pattern as str"),
     "error": _text('the name of an error as str, as "NOT_LEADER_OR_FOLLOWER"'),
+    "subject": _text("a subject of the schema registry as str"),
     "where": _predicate,
     "since": _since,
 }

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict
 
 from kmini.broker.journal.entries import JournalEntry, JournalReader
+from kmini.broker.journal.registry_requests import REGISTRY
 from kmini.broker.journal.request_journal import RequestJournal
 from kmini.broker.journal.selection import NO_ERROR, Predicate, Selection
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
@@ -40,7 +41,10 @@ class What(TypedDict, total=False):
     client_id: str
     """A client id, or a pattern of several, as "app-*"."""
     error: str
-    """Kafka's name of an error in the answer; "NONE" for answers without an error."""
+    """Kafka's name of an error in the answer, or an error code of the schema registry, as "40901"; "NONE" for answers
+    without an error."""
+    subject: str
+    """The subject of a request to the schema registry."""
     where: Predicate
     """A function of a `JournalEntry`; what it returns counts as true or false."""
     since: int | JournalEntry
@@ -55,8 +59,9 @@ class RequestOperations:
     """The requests that the broker, or any broker of the cluster, was asked since its start, in the order of their
     arrival; those of other brokers of the cluster are not among them.
 
-    `api` is Kafka's name, as "Produce"; the keywords of `What` narrow it down, and all that are given must hold. Every
-    method raises RuntimeError where no journal is written, and TypeError and ValueError for wrong arguments.
+    `api` is Kafka's name, as "Produce", or "registry" for requests to the schema registry beside the brokers; the
+    keywords of `What` narrow it down, and all that are given must hold. Every method raises RuntimeError where no
+    journal is written, and TypeError and ValueError for wrong arguments.
     """
 
     def __init__(self, operations: SharedOperations) -> None:
@@ -157,9 +162,9 @@ class RequestOperations:
 def _selection(api: str | None, what: What) -> Selection:
     """Raises ValueError for an API or an error that Kafka does not have."""
     if api is not None:
-        _check_known("api", api, API_NAMES.values())
+        _check_known("api", api, [*API_NAMES.values(), REGISTRY])
     error = what.get("error")
-    if error is not None and error != NO_ERROR:
+    if error is not None and error != NO_ERROR and not error.isdecimal():
         _check_known("error", error, [NO_ERROR, *error_names()])
     since = what.get("since", 0)
     return Selection(
@@ -170,6 +175,7 @@ def _selection(api: str | None, what: What) -> Selection:
         transactional_id=what.get("transactional_id"),
         client_id=what.get("client_id"),
         error=error,
+        subject=what.get("subject"),
         where=what.get("where"),
         since=since.number + 1 if isinstance(since, JournalEntry) else since,
     )

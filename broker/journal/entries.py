@@ -14,22 +14,25 @@ from ...protocol.messages.headers import read_response_header
 from ..api.answer_errors import error_codes
 from ..api.key_fields import KeyFields, KeyPartition, Names, Producer, key_fields
 from ..network.peer_log import printable
+from .registry_requests import RegistryAnswer, RegistryCall, RegistryQuestion, call_of
 from .request_journal import Answer, Entry, RequestJournal, Source, frame_bytes
 
 _NO_SESSION: tuple[()] = ()
 
 
 class JournalEntry(NamedTuple):
-    """A request that a broker was asked."""
+    """A request that a broker was asked, or the schema registry beside it."""
 
     number: int
     """Counts the requests of the broker or cluster, from 1, in the order of their arrival."""
     broker: int
-    """The number of the broker that was asked."""
+    """The number of the broker that was asked; -1 for a request to the schema registry."""
     api: str
-    """Kafka's name of the API, as "Produce"."""
+    """Kafka's name of the API, as "Produce"; "registry" for a request to the schema registry."""
     version: int
+    """0 for a request to the schema registry, which has none."""
     client_id: str | None
+    """What the client calls itself; to the schema registry that is its User-Agent."""
     connection: str
     """Host and port of the client's end of the connection."""
     principal: str
@@ -53,11 +56,14 @@ class JournalEntry(NamedTuple):
     bytes_out: int
     """Bytes of the answer, with its header; 0 without one."""
     errors: tuple[str, ...]
-    """Kafka's names of the errors in the answer, each once, in their order."""
+    """Kafka's names of the errors in the answer, each once, in their order; of the schema registry its error code, as
+    "40901"."""
     closed: str | None
     """Why there is no answer; None if there is one, or may be."""
     faults: tuple[str, ...]
     """The names of the fault rules that acted on it."""
+    registry: RegistryCall | None = None
+    """What was asked of the schema registry; None for a request of Kafka."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -75,6 +81,9 @@ class JournalEntry(NamedTuple):
     @property
     def asked(self) -> str:
         """What was asked, by which client."""
+        if self.registry is not None:
+            call = self.registry
+            return printable(" ".join((self.api, call.method, call.path, self.client_id or "-")))
         names = [*_shown_partitions(self.partitions, _TIMESTAMPS if self.api == "ListOffsets" else {})]
         names += [f"group={one}" for one in self.groups]
         names += [f"transactional_id={one}" for one in self.transactional_ids]
@@ -144,10 +153,11 @@ class JournalReader:
             asked.transactional_ids,
             asked.producers,
             entry.bytes_in,
-            answered.size_bytes if isinstance(answered, Answer) else 0,
-            tuple(map(error_name, answered.codes)) if isinstance(answered, Answer) else (),
+            answered.size_bytes if isinstance(answered, _Answered) else 0,
+            answered.errors if isinstance(answered, _Answered) else (),
             answered if isinstance(answered, str) else None,
             tuple(entry.faults or ()),
+            call_of(entry),
         )
 
     def _ahead_ms(self, at_s: float) -> int:
@@ -156,7 +166,7 @@ class JournalReader:
 
     def _key_fields(self, entry: Entry, source: Source) -> KeyFields:
         asked = entry.asked
-        if asked is None:
+        if asked is None or isinstance(asked, RegistryQuestion):
             return KeyFields()
         if isinstance(asked, KeyFields):
             return asked
@@ -170,13 +180,24 @@ class JournalReader:
         return found
 
 
-def _answer(entry: Entry, source: Source) -> Answer | str | None:
+class _Answered(NamedTuple):
+    """An answer, as an entry tells it."""
+
+    size_bytes: int
+    errors: tuple[str, ...]
+
+
+def _answer(entry: Entry, source: Source) -> _Answered | str | None:
     """What became of the request."""
     answered = entry.answered
-    if answered is None or isinstance(answered, (Answer, str)):
+    if answered is None or isinstance(answered, str):
         return answered
+    if isinstance(answered, RegistryAnswer):
+        return _Answered(answered.size_bytes, (str(answered.error_code),) if answered.error_code else ())
+    if isinstance(answered, Answer):
+        return _answered(answered)
     if isinstance(answered, int):
-        return Answer(answered, ())
+        return _Answered(answered, ())
     response = REQUESTS[source.api_key].response
     frame = memoryview(answered)[4:]
     try:
@@ -186,4 +207,8 @@ def _answer(entry: Entry, source: Source) -> Answer | str | None:
     except MalformedMessage:  # a fault made the answer malformed
         codes = []
     found = entry.answered = Answer(frame_bytes(answered), tuple(dict.fromkeys(codes)))
-    return found
+    return _answered(found)
+
+
+def _answered(answer: Answer) -> _Answered:
+    return _Answered(answer.size_bytes, tuple(map(error_name, answer.codes)))

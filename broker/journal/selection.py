@@ -45,6 +45,7 @@ class Selection:
         transactional_id: str | None = None,
         client_id: str | None = None,
         error: str | None = None,
+        subject: str | None = None,
         where: Predicate | None = None,
         since: int = 0,
     ) -> None:
@@ -62,6 +63,7 @@ class Selection:
                 (transactional_id, _named("transactional_id", transactional_id, lambda one: one.transactional_ids)),
                 (client_id, _of_client(client_id)),
                 (error, _of_error(error)),
+                (subject, _named("subject", subject, _subjects)),
                 (where, _of_predicate(where)),
             )
             if given is not None
@@ -140,6 +142,11 @@ def _quoted(texts: tuple[str, ...]) -> str:
 
 def _named(name: str, wanted: str | None, of: Callable[[JournalEntry], tuple[str, ...]]) -> _Criterion:
     return _Criterion(name, repr(wanted), lambda entry: wanted in of(entry), lambda entry: _quoted(of(entry)))
+
+
+def _subjects(entry: JournalEntry) -> tuple[str, ...]:
+    call = entry.registry
+    return () if call is None or call.subject is None else (call.subject,)
 
 
 def _of_partition(topic: str | None, wanted: int | None) -> _Criterion:

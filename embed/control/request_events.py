@@ -110,4 +110,5 @@ def _data(entry: JournalEntry) -> dict[str, Any]:
         "closed": entry.closed,
         "rules": entry.faults,
         "ms": None if entry.ms is None else round(entry.ms, 3),
+        "registry": None if entry.registry is None else entry.registry._asdict(),
     }

@@ -17,6 +17,7 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from kmini.http_serving import HttpServer, parser_message
+from kmini.registry.observed_requests import ObservedRequests
 from kmini.registry.registry import Registry
 from kmini.registry.registry_access import CHALLENGE, MEDIA_TYPES, RegistryAccess
 from kmini.registry.registry_answers import RawText, RegistryAnswers, RegistryRequest
@@ -48,7 +49,8 @@ class RegistryServer:
         self._served = served
         self._access = RegistryAccess(served, host)
         self._answers = RegistryAnswers(Registry(served, reader), served)
-        app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
+        observed = ObservedRequests(served)
+        app = web.Application(middlewares=[observed.observe, self._guarded], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
             add = app.router.add_get if route.verb == hdrs.METH_GET else partial(app.router.add_route, route.verb)
             add(route.path, self._handler_of(route))  # what is read may be asked for by HEAD, too

@@ -22,6 +22,7 @@ from kmini.report.group_diagnoses import (
     more_members_than_partitions,
     never_assigned,
 )
+from kmini.report.registry_diagnoses import registry_failed, schema_refused
 
 Diagnosis = Callable[[Facts], "str | None"]
 
@@ -53,7 +54,7 @@ def likely(facts: Facts) -> Iterator[str]:
 
 def no_client_came(facts: Facts) -> str | None:
     """No request at all has come."""
-    if not facts.has_journal or facts.requests or facts.lost:
+    if not facts.has_journal or facts.of_kafka or facts.lost:
         return None
     return (
         f"no client sent a request to {', '.join(facts.addresses)}: check bootstrap.servers of your service, and that "
@@ -65,7 +66,7 @@ def advertised_address_never_reached(facts: Facts) -> str | None:
     """Clients asked for the addresses of the brokers, and came to none of them."""
     if not facts.told or not facts.requests:
         return None
-    if any(entry.api not in _BEFORE_USE for entry in facts.requests) or not facts.asked("Metadata"):
+    if any(entry.api not in _BEFORE_USE for entry in facts.of_kafka) or not facts.asked("Metadata"):
         return None
     return (
         f"clients bootstrapped at {', '.join(facts.addresses)} and never connected to the advertised address "
@@ -265,12 +266,14 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     advertised_address_never_reached,
     version_or_codec_refused,
     topic_does_not_exist,
+    schema_refused,
     leftover_member,
     member_expelled,
     rule_never_hit,
     aborted_or_fenced,
     transaction_left_open,
     last_produce_failed,
+    registry_failed,
     wrong_topic,
     older_than_retention,
     never_assigned,

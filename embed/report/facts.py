@@ -106,7 +106,7 @@ class Facts(NamedTuple):
     told: tuple[str, ...]
     """The addresses that clients are told instead, where a setting or `advertise` says so."""
     requests: tuple[JournalEntry, ...]
-    """The last requests of clients; none without a journal."""
+    """The last requests of clients, those to the schema registry among them; none without a journal."""
     has_journal: bool
     lost: int
     """Older requests that the journal has dropped."""
@@ -124,6 +124,11 @@ class Facts(NamedTuple):
 
     def topic(self, name: str) -> TopicFacts | None:
         return next((topic for topic in self.topics if topic.name == name), None)
+
+    @property
+    def of_kafka(self) -> list[JournalEntry]:
+        """The requests but those to the schema registry."""
+        return [entry for entry in self.requests if entry.registry is None]
 
     def asked(self, *apis: str) -> list[JournalEntry]:
         """The requests of these APIs."""

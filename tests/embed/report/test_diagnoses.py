@@ -285,8 +285,10 @@ def test_where_nothing_is_wrong_nothing_is_named(diagnosis: Diagnosis) -> None:
 
 
 def test_every_diagnosis_has_a_case() -> None:
-    """`transaction_left_open` is shown by `test_failing_tests.py`."""
-    assert {case[0] for case in SHOWN} | {diagnoses.transaction_left_open} == {*DIAGNOSES}
+    """`transaction_left_open` is shown by `test_failing_tests.py`, and those of the schema registry by
+    `test_registry_diagnoses.py`."""
+    elsewhere = {diagnoses.transaction_left_open, diagnoses.schema_refused, diagnoses.registry_failed}
+    assert {case[0] for case in SHOWN} | elsewhere == {*DIAGNOSES}
 
 
 @pytest.fixture
