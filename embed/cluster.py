@@ -21,6 +21,7 @@ from kmini.handle import method
 from kmini.host import AsyncHost, Host
 from kmini.lives import ClusterLife
 from kmini.parts import AsyncParts, Parts, new_journal
+from kmini.registry_beside import registry_beside
 from kmini.shared_operations import BrokerNotRunning
 
 __all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
@@ -61,8 +62,9 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     `port` is the first broker's; the others have the ports after it; 0 takes any free ports. `config` holds settings of
     every broker by Kafka's names; `racks` the rack of brokers by number. `topics` are created at the start, as those of
     a `Broker`; their default replication factor is `default.replication.factor`. With `data_dir` the data stay there.
-    `as_version` and `timestamps` are those of a `Broker`. With `journal` the brokers keep their last requests, for
-    `requests`. Raises ConfigError, TypeError and ValueError.
+    `as_version`, `timestamps`, `registry` and `registry_port` are those of a `Broker`. With `journal` the brokers keep
+    their last requests, for `requests`. Raises ConfigError, TypeError, ValueError, and ImportError where the extra
+    "registry" is wanted and not installed.
 
     >>> with Cluster(brokers=3) as cluster:
     ...     cluster.create_topic("orders", replication_factor=3)
@@ -84,6 +86,8 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         as_version: str | None = None,
         timestamps: Literal["create", "append"] = "create",
         journal: bool = False,
+        registry: bool = False,
+        registry_port: int = 0,
     ) -> None:
         super().__init__("cluster", argument_checks.directory("data_dir", data_dir))
         argument_checks.integer("brokers", brokers, "a number of brokers, 1 or more", 1, MAX_BROKERS)
@@ -109,6 +113,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
             lambda operations: operations.create_missing(new_topics),
             self._place_faults,
             journal=new_journal("journal", journal),
+            registry=registry_beside(registry, registry_port, host),
         )
 
     # --- operations

@@ -15,6 +15,7 @@ from kmini.host import AsyncHost, Host
 from kmini.lives import BrokerLife
 from kmini.operations import Operations
 from kmini.parts import AsyncParts, Parts, new_journal
+from kmini.registry_beside import registry_beside
 
 __all__ = ["AsyncBroker", "Broker"]
 
@@ -38,7 +39,8 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     ("3.9", "4.3") serves the requests and versions of that release of Apache Kafka and no others. With
     `timestamps="append"` records carry the time of this broker, which tests move (LogAppendTime), unless a topic says
     otherwise; by default they carry the producer's time. With `journal` the broker keeps its last requests, for
-    `requests`. Raises ConfigError, TypeError and ValueError.
+    `requests`. With `registry` a schema registry is served at `registry_url`, on `registry_port` or any free one (extra
+    "registry"). Raises ConfigError, TypeError, ValueError, and ImportError where the extra is not installed.
 
     >>> with Broker(topics={"orders": 3}, config={"log.retention.hours": 24}) as broker:
     ...     broker.produce("orders", b"placed", key=b"42")
@@ -58,6 +60,8 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
         as_version: str | None = None,
         timestamps: Literal["create", "append"] = "create",
         journal: bool = False,
+        registry: bool = False,
+        registry_port: int = 0,
     ) -> None:
         super().__init__("broker", argument_checks.directory("data_dir", data_dir))
         argument_checks.text("host", host, "the name or address of an interface as str")
@@ -70,6 +74,7 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
             lambda operations: operations.create_missing(new_topics),
             self._place_faults,
             journal=new_journal("journal", journal),
+            registry=registry_beside(registry, registry_port, host),
         )
 
     # --- operations

@@ -72,6 +72,12 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         return self._running
 
     @property
+    def registry_url(self) -> str:
+        """The address of the schema registry, as http://127.0.0.1:8081; empty without `registry=True`, and while
+        nothing runs."""
+        return "" if self._life.registry is None else self._life.registry.url
+
+    @property
     def data_dir(self) -> str | None:
         """The data directory: it holds `kmini.db`, and the Kafka log directory `broker-N` of each broker. None while a
         private one does not exist."""
@@ -169,6 +175,11 @@ class AsyncHost(Awaiting[Table]):
     def aio(self: A) -> A:
         """This object, so that a helper can take either kind."""
         return self
+
+    @property
+    def registry_url(self) -> str:
+        """See `Host.registry_url`."""
+        return self._host.registry_url
 
     @property
     def data_dir(self) -> str | None:

@@ -14,6 +14,7 @@ from kmini.broker.network.listeners import Endpoint
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.cluster_operations import ClusterOperations
 from kmini.operations import Operations
+from kmini.registry_beside import RegistryBeside
 from kmini.shared_operations import SharedOperations
 
 Table = TypeVar("Table", bound=SharedOperations)
@@ -31,29 +32,45 @@ class Life(ABC, Generic[Table]):
         *,
         journal: RequestJournal | None = None,
         cluster_id: str = "",
+        registry: RegistryBeside | None = None,
     ) -> None:
-        """`create_topics` creates the missing ones of the topics that were given for the start."""
+        """`create_topics` creates the missing ones of the topics that were given for the start. `registry` is served
+        in front of what runs."""
         self._create_topics = create_topics
         self._place_faults = place_faults
         self._journal = journal
         self._cluster_id = cluster_id
+        self.registry = registry
         self._ahead_ms = 0
         """Milliseconds that the clock was moved: time does not go back when what runs is stopped and started again."""
 
-    @abstractmethod
     async def begin(self, data_dir: str, *, is_temporary: bool) -> Table:
         """Start; return the table of operations. Raises what a broker's start does."""
+        running = await self._start(data_dir, is_temporary=is_temporary)
+        if self.registry is not None:
+            try:
+                await self.registry.begin(running)
+            except BaseException:
+                await self.finish(running, keeps_data=True)
+                raise
+        return running
 
     async def finish(self, running: Table, *, keeps_data: bool) -> None:
         """Stop what `begin` has started."""
         try:
+            if self.registry is not None:
+                await self.registry.end()
             await self._stop(running, keeps_data=keeps_data)
         finally:
             self._ahead_ms = running.clock.ahead_ms
 
     @abstractmethod
+    async def _start(self, data_dir: str, *, is_temporary: bool) -> Table:
+        """What `begin` does but for the registry."""
+
+    @abstractmethod
     async def _stop(self, running: Table, *, keeps_data: bool) -> None:
-        """What `finish` does but for the clock."""
+        """What `finish` does but for the clock and the registry."""
 
 
 class BrokerLife(Life[Operations]):
@@ -64,7 +81,7 @@ class BrokerLife(Life[Operations]):
         super().__init__(*given, **options)
         self._config = config
 
-    async def begin(self, data_dir: str, *, is_temporary: bool) -> Operations:
+    async def _start(self, data_dir: str, *, is_temporary: bool) -> Operations:
         clock = MovableClock(self._ahead_ms)
         has_topics = False
 
@@ -112,7 +129,7 @@ class ClusterLife(Life[ClusterOperations]):
         self.configs = configs
         """The configuration of each broker, once it runs with the ports that it has bound."""
 
-    async def begin(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
+    async def _start(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
         core = LocalCluster(
             self.configs,
             data_dir,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import click
+
+from kmini.installed import missing
 
 
 def need_extra(extra: str, *modules: str) -> None:
     """Raise a UsageError that says what to install, unless all these modules can be imported. Imports none of them."""
-    if missing := [module for module in modules if find_spec(module) is None]:
+    if absent := missing(modules):
         raise click.UsageError(
-            f"{', '.join(missing)} is not installed; pip install '.[{extra}]' in a clone of kmini installs it,"
+            f"{', '.join(absent)} is not installed; pip install '.[{extra}]' in a clone of kmini installs it,"
             f" or pip install 'FILE[{extra}]' with the FILE of its wheel"
         )

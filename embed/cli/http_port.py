@@ -45,6 +45,11 @@ class HttpPort(ListeningPort):
         self._steered = Steered(configs, directory, create_topics, is_temporary=is_temporary, cluster_id=cluster_id)
         return self._steered
 
+    def tell_of_registry(self, port: int) -> None:
+        """Have the control API tell the port of the schema registry."""
+        assert self._steered is not None
+        self._steered.registry_port = port
+
     async def serve(self) -> str:
         """Serve the requests that wait and those to come. Return the link to the server.
 

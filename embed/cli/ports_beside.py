@@ -55,6 +55,8 @@ class PortsBeside:
         if self._registry is not None:
             click.echo(f"schema registry {await self._registry.serve(served)}")
             self._tell(_REGISTRY, self._registry.port)
+            if self.http is not None:
+                self.http.tell_of_registry(self._registry.port)
         if self.http is not None:
             click.echo(await self.http.serve())
             self._tell(_HTTP, self.http.port)

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from kmini.cli.extras import need_extra
 from kmini.cli.listening_port import ListeningPort, import_server
+from kmini.installed import REGISTRY
 
 if TYPE_CHECKING:
     from kmini.registry.registry_server import RegistryServer
     from kmini.registry.schema_log import Served
-
-NEEDED = ("aiohttp", "avro", "google.protobuf")
-"""The modules that the extra "registry" brings. The formats of schemas import theirs when the first schema needs it."""
 
 
 class RegistryPort(ListeningPort):
@@ -21,7 +19,7 @@ class RegistryPort(ListeningPort):
     def __init__(self, host: str, port: int) -> None:
         """Listen. An empty host is every address, port 0 any free port. Raises PortTaken, and UsageError where the
         extra "registry" is not installed."""
-        need_extra("registry", *NEEDED)
+        need_extra("registry", *REGISTRY)
         super().__init__("schema registry", host, port)
         self._server: RegistryServer | None = None
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from kmini.argument_checks import NewTopic
 from kmini.broker.resetting import ResetReport
@@ -168,6 +169,12 @@ class ConnectedHost(Parts):
         """host:port of every running broker, separated by commas, for any client; empty while none runs."""
         return ",".join(self.describe().addresses.values())
 
+    @property
+    def registry_url(self) -> str:
+        """The address of the schema registry there, at the host of the control server; empty without one."""
+        port = self.describe().registry_port
+        return "" if port is None else f"http://{host_in(self.url)}:{port}"
+
     def start(self: H) -> H:
         """Start what was stopped there, on the same ports, with the same data. Raises RuntimeError if it runs."""
         self._thread.run(self._connected.server.start(), deadline_s=LONG_DEADLINE_S)
@@ -190,6 +197,12 @@ class ConnectedHost(Parts):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def host_in(url: str) -> str:
+    """The host of an address, in brackets where it is one of IPv6."""
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host
 
 
 class ConnectedBroker(ConnectedHost, BrokerMethods, Blocking[Operations]):
@@ -230,6 +243,11 @@ class AsyncConnectedHost(AsyncParts):
     def bootstrap_servers(self) -> str:
         """host:port of every running broker, separated by commas, for any client; empty while none runs."""
         return self._host.bootstrap_servers
+
+    @property
+    def registry_url(self) -> str:
+        """See `ConnectedHost.registry_url`."""
+        return self._host.registry_url
 
     async def start(self) -> None:
         """See `ConnectedHost.start`."""

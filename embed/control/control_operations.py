@@ -34,6 +34,8 @@ class Served(Protocol):
     rules: ActiveRules
     """The fault rules. They stay in force when a broker starts again."""
     kind: Literal["broker", "cluster"]
+    registry_port: int | None
+    """The port of the schema registry beside it; None without one."""
     missing: Sequence[str]
     """What is not done yet of what was asked for at the start: topics, seeds."""
 
@@ -66,6 +68,8 @@ class Description(NamedTuple):
     """The numbers of all brokers, running or not."""
     ahead_ms: int
     """How far the clock was moved."""
+    registry_port: int | None = None
+    """The port of the schema registry, at the host of this API; None without one."""
 
 
 class Readiness(NamedTuple):
@@ -195,7 +199,7 @@ class ControlOperations:
         from importlib.metadata import version
 
         if not self._served.is_running:
-            return Description(self._served.kind, version("kmini"), "", {}, (), 0)
+            return Description(self._served.kind, version("kmini"), "", {}, (), 0, self._served.registry_port)
         operations = self._served.operations
         controller = operations._controller
         running = sorted(operations.running, key=lambda broker: broker.node_id)
@@ -206,6 +210,7 @@ class ControlOperations:
             {broker.node_id: address_of(broker) for broker in running},
             tuple(sorted(controller.node_ids)),
             operations.clock.ahead_ms,
+            self._served.registry_port,
         )
 
     async def readiness(self) -> Readiness:

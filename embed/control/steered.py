@@ -33,6 +33,8 @@ class Steered:
         self.rules = ActiveRules()
         self.kind: Literal["broker", "cluster"] = "broker" if len(configs) == 1 else "cluster"
         self.missing: Sequence[str] = ()
+        self.registry_port: int | None = None
+        """The port of the schema registry beside it, once that is served."""
         self.data_dir = os.path.abspath(data_dir)
         self._is_temporary = is_temporary
         self._running: SharedOperations | None = None

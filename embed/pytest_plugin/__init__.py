@@ -1,5 +1,6 @@
 """Fixtures for tests of services on Kafka. Nothing starts, and no broker is imported, until a test asks for it."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,18 @@ def _kafka(request: pytest.FixtureRequest) -> "Broker | Cluster":
 def kafka_bootstrap_servers(_kafka: "Broker | Cluster") -> str:
     """The address for clients, `host:port`; of every broker if the test uses `kafka_cluster`."""
     return _kafka.bootstrap_servers
+
+
+@pytest.fixture
+def kafka_registry_url(_kafka: "Broker | Cluster") -> str:
+    """The address of the schema registry of the test's broker, which has one because the test uses this fixture. With
+    `--kafka-bootstrap` it is that of the process with the control API, or else SCHEMA_REGISTRY_URL; the test is skipped
+    where there is neither."""
+    url: str = "" if hasattr(_kafka, "server") else _kafka.registry_url
+    url = url or os.environ.get("SCHEMA_REGISTRY_URL", "")
+    if not url:
+        pytest.skip("the Kafka of --kafka-bootstrap has no schema registry that is known: set SCHEMA_REGISTRY_URL")
+    return url
 
 
 @pytest.fixture

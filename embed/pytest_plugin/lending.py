@@ -32,6 +32,10 @@ CHANGE_THE_BROKER = {"kafka_clock", "kafka_faults"}
 """Fixtures by which a test changes its broker for every other test of it."""
 
 
+REGISTRY_FIXTURE = "kafka_registry_url"
+"""The fixture for which a broker has a schema registry, though neither the marker nor `kafka_options` says so."""
+
+
 class _Shared:
     """A running broker that tests share."""
 
@@ -157,6 +161,8 @@ def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any],
     scope is `function` or the marker has settings that only another broker has."""
     settings = request.config.stash[SETTINGS]
     asks = wanted(request.node)
+    if asks.registry is None and REGISTRY_FIXTURE in request.fixturenames and not options.get("registry"):
+        asks = asks._replace(registry=True)
     if is_control_url(settings.bootstrap_servers):
         yield from _lend_steered(request, kind, asks, options, seed)
         return

@@ -8,10 +8,10 @@ import pytest
 from kmini.pytest_plugin.options import SCOPES, Scope
 
 DESCRIPTION = (
-    "kafka(topics=, config=, brokers=, as_version=, scope=): the broker of a test: topics that exist when it starts "
-    "(names, or a mapping to numbers of partitions), settings by Kafka's names, the number of brokers of "
-    'kafka_cluster, the release of Apache Kafka whose requests it serves ("3.9"), and the tests that share it: '
-    "session, module, or function for one test alone"
+    "kafka(topics=, config=, brokers=, as_version=, registry=, scope=): the broker of a test: topics that exist when "
+    "it starts (names, or a mapping to numbers of partitions), settings by Kafka's names, the number of brokers of "
+    'kafka_cluster, the release of Apache Kafka whose requests it serves ("3.9"), whether it has a schema registry, '
+    "and the tests that share it: session, module, or function for one test alone"
 )
 
 
@@ -23,12 +23,13 @@ class Wanted(NamedTuple):
     config: Mapping[str, Any] = {}
     brokers: int | None = None
     as_version: str | None = None
+    registry: bool | None = None
     scope: Scope | None = None
 
     @property
     def needs_own_settings(self) -> bool:
         """Whether a broker that was started for other tests does not do."""
-        return bool(self.config) or self.brokers is not None or self.as_version is not None
+        return bool(self.config) or any(value is not None for value in (self.brokers, self.as_version, self.registry))
 
 
 def wanted(item: pytest.Item) -> Wanted:
@@ -61,6 +62,8 @@ def _checked(item: pytest.Item, name: str, value: Any, outer: Any) -> Any:
         raise _wrong(item, f"scope={value!r}: session, module or function was expected")
     if name == "brokers" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise _wrong(item, f"brokers={value!r}: a number of brokers, 1 or more, was expected")
+    if name == "registry" and not isinstance(value, bool):
+        raise _wrong(item, f"registry={value!r}: True or False was expected")
     if name == "as_version" and not isinstance(value, str):
         raise _wrong(item, f'as_version={value!r}: a release as str was expected, as "3.9"')
     return value

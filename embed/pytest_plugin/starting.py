@@ -37,6 +37,8 @@ class Spec(NamedTuple):
         arguments = dict(options or {})
         if wanted.as_version is not None:
             arguments["as_version"] = wanted.as_version
+        if wanted.registry is not None:
+            arguments["registry"] = wanted.registry
         settings = {**(config or {}), **(arguments.pop("config", None) or {}), **wanted.config}
         if kind == "cluster":
             arguments["brokers"] = wanted.brokers or arguments.get("brokers", DEFAULT_BROKERS)

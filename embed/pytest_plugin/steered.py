@@ -50,6 +50,8 @@ def check_meets(broker: Any, kind: Kind, asks: Wanted, config: Mapping[str, Any]
         skip(f"brokers={asks.brokers} of the marker", runs)
     if asks.as_version is not None:
         skip(f"as_version={asks.as_version} of the marker", f"{broker.url} was started without it")
+    if asks.registry and not broker.registry_url:
+        skip("registry=True of the marker", f"{broker.url} has no schema registry")
     wanted = checked_config("config", {**config, **asks.config})
     if different := broker.different_settings(wanted):
         skip(f"{', '.join(different)}", f"{broker.url} was started otherwise")

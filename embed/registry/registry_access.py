@@ -65,7 +65,9 @@ class RegistryAccess:
             raise NOT_JSON(given=given or "no Content-Type", expected=MEDIA_TYPES[0])
 
     async def check_user(self, headers: Mapping[str, str], peer: str, *, writes: bool) -> None:
-        """Raise RegistryError for a client that is not who it says, or that may not do this. `peer` is its address."""
+        """Raise RegistryError for a client without the password of a user, and for a user without the permission.
+        `peer`
+        is the address of the client."""
         for broker in self._served.brokers:
             principal = await _principal(broker, headers.get("Authorization", ""))
             authorizer = broker.services.authorizer

@@ -31,7 +31,7 @@ from kmini.registry.registry_requests import (
     subject_of,
     version_of,
 )
-from kmini.registry.schema_content import SchemaContent
+from kmini.registry.schema_content import PROTOBUF, SchemaContent
 from kmini.registry.schema_log import Served
 from kmini.registry.schemas_topic import SchemaVersion
 
@@ -122,12 +122,11 @@ class RegistryAnswers:
     async def register(self, request: RegistryRequest) -> dict[str, Any]:
         subject, given = request.subject, schema_of(document_of(request.body))
         stored = await self._registry.registration.register(subject, given, normalize=request.flag("normalize"))
-        return {
-            "id": stored.id,
-            "version": stored.version,
-            "guid": stored.content.guid,
-            **stored.content.as_json(),
-        }
+        # Clients keep the schema of this answer in place of theirs. confluent-kafka-python sends Protobuf as a
+        # serialized descriptor, and takes no text in its place.
+        is_spelt_anew = stored.content.type == PROTOBUF and stored.content.text != given.text
+        echoed = {} if is_spelt_anew else stored.content.as_json()
+        return {"id": stored.id, "version": stored.version, "guid": stored.content.guid, **echoed}
 
     async def one_version(self, request: RegistryRequest) -> dict[str, Any]:
         return await self._version_document(await self._version(request), request)

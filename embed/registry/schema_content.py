@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 AVRO = "AVRO"
 """The type of a schema that names none."""
+PROTOBUF = "PROTOBUF"
 
 METADATA = ("tags", "properties", "sensitive")
 RULES = ("migrationRules", "domainRules", "encodingRules")

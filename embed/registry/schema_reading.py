@@ -15,8 +15,8 @@ from kmini.registry.schema_content import Reference, SchemaContent
 FormatOf = Callable[[str], SchemaFormat]
 """Gives the format of a name. Raises KeyError for another one."""
 
-KEPT_SCHEMAS = 500
-"""Schemas that are kept after they were read."""
+KEPT_SCHEMAS = 64
+"""Schemas that are kept after they were read. One of Protobuf takes some 140 KB in memory."""
 
 KEPT_CHARACTERS = 32 * 1024
 """Characters of a schema and what it refers to beyond which it is not kept."""

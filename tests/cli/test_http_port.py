@@ -192,7 +192,7 @@ def test_wrong_arguments_are_one_sentence(run, arguments: tuple[object, ...], sa
 
 
 def test_without_the_extra_it_says_what_to_install(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kmini.cli.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("kmini.installed.find_spec", lambda name: None)
     result = run("serve", "--port", 0, "--http", 0)
     assert result.exit_code == 2
     assert "aiohttp is not installed; pip install '.[http]'" in result.stderr

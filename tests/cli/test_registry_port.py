@@ -7,13 +7,13 @@ import json
 import os
 import re
 import socket
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kmini
 from support.until import until
 
 TOLD = re.compile(r"schema registry (http://127\.0\.0\.1:(\d+))\n")
@@ -46,6 +46,21 @@ def test_a_registry_is_served_in_front_of_brokers(start, run, brokers: int) -> N
     assert '{"compatibilityLevel":"FULL"}' in consumed.stdout
 
 
+def test_what_was_registered_survives_a_kill(start, tmp_path: Path) -> None:
+    schema = {"schema": 'syntax = "proto3"; message Order { int64 id = 1; }', "schemaType": "PROTOBUF"}
+    options = ("serve", "--port", 0, "--registry", 0, "--data-dir", tmp_path / "data")
+    process = start(*options)
+    url = url_of(process)
+    assert ask(url, "/subjects/orders-value/versions", schema, "POST")["id"] == 1
+    ask(url, "/config", {"compatibility": "FULL"}, "PUT")
+    before = ask(url, "/schemas")
+    process.kill()
+    process.wait(30)
+    url = url_of(start(*options))
+    assert (ask(url, "/schemas"), ask(url, "/config")) == (before, {"compatibilityLevel": "FULL"})
+    assert ask(url, "/subjects/orders-value/versions", schema, "POST")["id"] == 1
+
+
 def test_the_port_is_in_a_file_until_the_end(start, tmp_path: Path) -> None:
     file = tmp_path / "port"
     process = start("serve", "--port", 0, "--registry", 0, "--registry-port-file", file)
@@ -62,6 +77,8 @@ def test_the_control_api_is_ready_when_the_registry_is(start) -> None:
     link = process.stdout.readline().strip()
     assert ask(link, "health") == {"is_ready": True, "missing": []}
     assert ask(url, "/subjects") == []
+    with kmini.connect(link) as broker:
+        assert broker.registry_url == broker.aio.registry_url == url
 
 
 def test_a_taken_port_is_told(run) -> None:
@@ -83,8 +100,7 @@ def test_a_registry_needs_its_extra(monkeypatch: pytest.MonkeyPatch, run) -> Non
 
     from kmini.cli.registry_port import RegistryPort
 
-    monkeypatch.setitem(sys.modules, "avro", None)
-    monkeypatch.setattr("kmini.cli.extras.find_spec", lambda name: None if name == "avro" else object())
+    monkeypatch.setattr("kmini.installed.find_spec", lambda name: None if name == "avro" else object())
     with pytest.raises(click.UsageError, match=r"avro is not installed; pip install '\.\[registry\]'"):
         RegistryPort("127.0.0.1", 0)
 

@@ -16,8 +16,10 @@ from typing import NamedTuple
 import pytest
 
 from kmini import Broker
+from kmini.registry.schema_reading import SchemaReader
 from support import apache_kafka
 from support.control_api import control_api
+from support.registry_api import RegistryApi
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"])
@@ -26,6 +28,9 @@ ADDRESS = "localhost:9092"
 
 CONTROL = "http://127.0.0.1:8090"
 """Stands on the pages for a control server."""
+
+REGISTRY = "http://localhost:8081"
+"""Stands on the pages for a schema registry."""
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# ([\w/]+\.(?:py|ini))\n")
@@ -117,6 +122,18 @@ def test_the_python_programs_of_a_page_run(page: Path, broker: Broker, control: 
 def test_kcats_commands_run(broker: Broker, tmp_path: Path) -> None:
     for program in programs("sh")[ROOT / "docs" / "clients" / "kcat.md"]:
         check(program, ["sh", "-ec", program.text.replace(ADDRESS, broker.bootstrap_servers)], tmp_path)
+
+
+@pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="curl or jq is not installed")
+def test_the_session_with_the_schema_registry_runs(tmp_path: Path) -> None:
+    pytest.importorskip("kmini.registry.formats.avro_format")
+    api = RegistryApi(str(tmp_path)).start(SchemaReader())
+    try:
+        for program in programs("sh")[ROOT / "docs" / "schema-registry.md"]:
+            if program.output is not None:
+                check(program, ["sh", "-ec", program.text.replace(REGISTRY, api.url)], tmp_path)
+    finally:
+        api.end()
 
 
 def test_the_java_program_runs(need_kafka: None, broker: Broker, tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ COMMON = [
     Step("requests.wait_for", ("Fetch", {"timeout_ms": 1}), KafkaError),
     Step("data_dir", None, str),
     Step("bootstrap_servers", None, str),
+    Step("registry_url", None, ""),
     Step("create_topic", ("profiles", 1), None),
     Step("topics", (), ["orders", "profiles"]),
     Step("produce", ("orders", b"one"), 0),

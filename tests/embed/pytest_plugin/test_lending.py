@@ -268,3 +268,74 @@ def test_a_run_without_a_broker_imports_none(pytester: pytest.Pytester, monkeypa
         """
     )
     pytester.runpytest_subprocess("-q", "-p", "kmini.pytest_plugin").assert_outcomes(passed=1)
+
+
+# --- the schema registry
+
+REGISTRY = """
+import json, urllib.request
+import pytest
+
+def subjects(url):
+    with urllib.request.urlopen(url + "/subjects", timeout=60) as answer:
+        return json.load(answer)
+
+def test_the_fixture_is_enough(kafka_registry_url, kafka_broker):
+    assert subjects(kafka_registry_url) == []
+    assert kafka_broker.registry_url == kafka_registry_url
+
+def test_it_may_be_that_of_a_cluster(kafka_cluster, kafka_registry_url):
+    assert subjects(kafka_registry_url) == []
+    assert kafka_cluster.registry_url == kafka_registry_url
+
+@pytest.mark.kafka(registry=True)
+def test_the_marker_is_enough(kafka_broker):
+    assert subjects(kafka_broker.registry_url) == []
+
+def test_others_have_none(kafka_broker):
+    assert kafka_broker.registry_url == ""
+"""
+
+
+@SCOPES
+def test_a_test_has_a_registry_if_it_wants_one(run_pytest, scope: str):
+    run_pytest(REGISTRY, "--kafka-scope", scope).assert_outcomes(passed=4)
+
+
+def test_kafka_options_give_every_test_a_registry_that_is_reset(run_pytest):
+    conftest = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def kafka_options():
+        return {"registry": True}
+    """
+    text = """
+    import json, urllib.request
+    import pytest
+
+    SEEN = set()
+
+    @pytest.mark.parametrize("number", range(2))
+    def test_the_registry(kafka_broker, kafka_registry_url, number):
+        with urllib.request.urlopen(kafka_registry_url + "/config", timeout=60) as answer:
+            assert json.load(answer) == {"compatibilityLevel": "BACKWARD"}
+        request = urllib.request.Request(kafka_registry_url + "/config", b'{"compatibility": "FULL"}', method="PUT")
+        request.add_header("Content-Type", "application/json")
+        urllib.request.urlopen(request, timeout=60).close()
+        SEEN.add(kafka_registry_url)
+        assert len(SEEN) == 1
+    """
+    run_pytest(text, "--kafka-scope", "session", conftest=conftest).assert_outcomes(passed=2)
+
+
+def test_without_kmini_the_registry_is_that_of_the_environment_or_the_test_is_skipped(run_pytest, monkeypatch):
+    from kmini import Broker
+
+    text = "def test_it(kafka_registry_url): assert kafka_registry_url == 'http://registry:8081'"
+    with Broker() as broker:
+        where = ("--kafka-bootstrap", broker.bootstrap_servers)
+        monkeypatch.delenv("SCHEMA_REGISTRY_URL", raising=False)
+        run_pytest(text, *where).assert_outcomes(skipped=1)
+        monkeypatch.setenv("SCHEMA_REGISTRY_URL", "http://registry:8081")
+        run_pytest(text, *where).assert_outcomes(passed=1)

@@ -17,7 +17,7 @@ def test_markers_of_class_and_function_add_up_and_the_nearest_wins(run_pytest):
         @pytest.mark.kafka(topics={"b": 3}, config={"num.partitions": 2}, scope="function", as_version="3.9", brokers=2)
         def test_it(self, request):
             assert wanted(request.node) == Wanted(
-                {"a": {}, "b": 3}, {"num.partitions": 2, "log.retention.ms": 1}, 2, "3.9", "function"
+                {"a": {}, "b": 3}, {"num.partitions": 2, "log.retention.ms": 1}, 2, "3.9", None, "function"
             )
     """
     run_pytest(text).assert_outcomes(passed=1)
@@ -25,7 +25,12 @@ def test_markers_of_class_and_function_add_up_and_the_nearest_wins(run_pytest):
 
 def test_only_settings_need_another_broker():
     assert not Wanted(topics={"orders": 1}, scope="session").needs_own_settings
-    for asks in (Wanted(config={"num.partitions": 1}), Wanted(brokers=1), Wanted(as_version="3.9")):
+    for asks in (
+        Wanted(config={"num.partitions": 1}),
+        Wanted(brokers=1),
+        Wanted(as_version="3.9"),
+        Wanted(registry=True),
+    ):
         assert asks.needs_own_settings
 
 
@@ -56,8 +61,11 @@ def test_a_marked_broker_is_as_the_marker_says(run_pytest):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("topicz=[]", "there is no argument topicz; there are topics, config, brokers, as_version, scope"),
-        ("['orders']", "['orders'] has no name; its arguments are topics, config, brokers, as_version, scope"),
+        ("topicz=[]", "there is no argument topicz; there are topics, config, brokers, as_version, registry, scope"),
+        (
+            "['orders']",
+            "['orders'] has no name; its arguments are topics, config, brokers, as_version, registry, scope",
+        ),
         ("topics='orders'", "topics='orders': names of topics, or a mapping to partitions, were expected"),
         ("topics={'orders': 0}", "topics['orders']['partitions']=0: must be a number of partitions, 1 or more"),
         ("config=[1]", "config=[1]: a mapping of Kafka's setting names to values was expected"),

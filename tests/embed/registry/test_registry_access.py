@@ -69,7 +69,7 @@ def users(served_users: RegistryApi) -> Iterator[RegistryApi]:
         basic("ann", "wrong"),
         basic("ann", ""),
         basic("", "a:nn"),
-        basic("nobody", "a:nn"),
+        basic("eve", "a:nn"),
         basic("ann\0bob", "bob"),
         {"Authorization": "Basic"},
         {"Authorization": "Basic !!"},
@@ -124,5 +124,5 @@ def test_a_user_with_a_scram_credential_is_one_too(users: RegistryApi) -> None:
     users.control.call(store)
     allow(users, AclOperation.READ)
     assert users.send("GET", "/subjects", None, basic("bob", "secret")).status == 200
-    assert users.send("GET", "/subjects", None, basic("bob", "bob")).status == 200  # his password of PLAIN
+    assert users.send("GET", "/subjects", None, basic("bob", "bob")).status == 200  # the password of PLAIN
     assert users.send("GET", "/subjects", None, basic("bob", "other")).status == 401

@@ -20,7 +20,7 @@ VALUE = b'{"subject":"%s","version":%d,"id":%d,"schema":"{}","deleted":false}'
 
 
 def all_told(api: RegistryApi) -> list[object]:
-    """What the registry answers to those who list."""
+    """What the registry answers to requests for all there is."""
     paths = ("/subjects?deleted=true", "/schemas?deleted=true", "/config", "/config/s?defaultToGlobal=true", "/mode")
     return [api.get(path).document for path in paths]
 
@@ -125,6 +125,56 @@ def test_another_program_may_write_to_the_topic(api: RegistryApi) -> None:
     assert api.get("/subjects/t/versions").document == [3]
     assert api.registered("t", A, B) == [1, 8]
     assert api.get("/subjects/t/versions").document == [3, 4, 5]
+
+
+CONFLUENTS = [
+    ('{"keytype":"NOOP","magic":0}', None),
+    ('{"keytype":"CONFIG","subject":"t","magic":0}', '{"subject":"t","compatibilityLevel":"NONE"}'),
+    (
+        '{"keytype":"SCHEMA","subject":"t","version":1,"magic":1}',
+        r'{"subject":"t","version":1,"id":1,"schema":"{\"type\":\"record\",\"name\":\"A\",\"fields\":[]}","deleted":false}',
+    ),
+    (
+        '{"keytype":"SCHEMA","subject":"t","version":2,"magic":1}',
+        r'{"subject":"t","version":2,"id":2,"schema":"{\"type\":\"record\",\"name\":\"B\",\"fields\":[]}","deleted":false}',
+    ),
+    (
+        '{"keytype":"SCHEMA","subject":"t","version":1,"magic":1}',
+        r'{"subject":"t","version":1,"id":1,"schema":"{\"type\":\"record\",\"name\":\"A\",\"fields\":[]}","deleted":true}',
+    ),
+    ('{"keytype":"SCHEMA","subject":"t","version":1,"magic":1}', None),
+    (
+        '{"keytype":"SCHEMA","subject":"d","version":1,"magic":1}',
+        r'{"subject":"d","version":1,"id":3,"schema":"{\"type\":\"record\",\"name\":\"A\",\"fields\":[]}","deleted":false}',
+    ),
+    ('{"keytype":"DELETE_SUBJECT","subject":"d","magic":0}', '{"subject":"d","version":1}'),
+    ('{"keytype":"SCHEMA","subject":"d","version":1,"magic":1}', None),
+    ('{"keytype":"MODE","subject":"r","magic":0}', '{"subject":"r","mode":"READONLY"}'),
+    ('{"keytype":"MODE","subject":"r","magic":0}', None),
+    ('{"keytype":"CLEAR_SUBJECT","subject":"i","magic":0}', '{"subject":"i"}'),
+    ('{"keytype":"MODE","subject":"i","magic":0}', '{"subject":"i","mode":"IMPORT"}'),
+    (
+        '{"keytype":"SCHEMA","subject":"i","version":5,"magic":1}',
+        r'{"subject":"i","version":5,"id":42,"schema":"{\"type\":\"record\",\"name\":\"C\",\"fields\":[]}","deleted":false}',
+    ),
+]
+"""A topic as Confluent's registry 7.4.0 wrote it (the recording that `test_schemas_topic.py` names)."""
+
+
+def test_a_topic_of_confluents_registry_is_taken_over(api: RegistryApi) -> None:
+    """The answers are those that Confluent's registry gave at the end of that recording (its `admin/rest.json`)."""
+    api.control.done("POST", "/topics", {"name": "_schemas", "partitions": 1, "configs": {"cleanup.policy": "compact"}})
+    for key, value in CONFLUENTS:
+        api.write(key.encode(), None if value is None else value.encode())
+    assert [(one["subject"], one["version"], one["id"], one["schema"]) for one in api.get("/schemas").document] == [
+        ("i", 5, 42, '{"type":"record","name":"C","fields":[]}'),
+        ("t", 2, 2, '{"type":"record","name":"B","fields":[]}'),
+    ]
+    assert api.get("/schemas/ids/1/versions").document == {"error_code": 40403, "message": "Schema not found"}
+    assert api.get("/mode/i").document == {"mode": "IMPORT"}
+    assert api.get("/config/t").document == {"compatibilityLevel": "NONE"}
+    assert api.get("/subjects?deleted=true").document == ["i", "t"]
+    assert api.registered("t", A) == [43]
 
 
 def test_a_registration_decides_anew_where_another_program_has_written_meanwhile(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+../../embed/installed.py

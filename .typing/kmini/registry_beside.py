@@ -1,0 +1,1 @@
+../../embed/registry_beside.py
