@@ -52,6 +52,8 @@ STANDS_FOR = {
     "pipeline/audit/audit_plan.py": "tests/pipeline/audit/test_segment_facts.py",
     "pipeline/audit/local_audit.py": "tests/pipeline/audit/test_segment_facts.py",
     "pipeline/audit/rendering.py": "tests/pipeline/audit/test_command.py",
+    "embed/registry/formats/avro_values.py": "tests/embed/control/test_schema_decoding.py",
+    "embed/registry/record_decoding.py": "tests/embed/control/test_schema_decoding.py",
     "embed/registry/formats/json_schema/": "tests/embed/registry/formats/json_schema/test_comparison.py",
     "embed/cluster_operations.py": "tests/embed/test_cluster.py",
     "embed/lives.py": "tests/embed/control/test_steered.py",

@@ -28,9 +28,10 @@ from kmini.control.openapi import EVENTS, openapi_document
 from kmini.control.overview import Overview
 from kmini.control.page_files import SECURITY_HEADERS, page_files
 from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of, without_data_dir
-from kmini.control.record_decoding import DECODERS
+from kmini.control.record_decoding import BY_SCHEMA, DECODERS, NAMES
 from kmini.control.report_control import ReportControl
 from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTES, Route
+from kmini.control.schema_decoding import SchemaDecoding
 from kmini.control.topic_view import TopicView
 from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
@@ -65,6 +66,7 @@ class ControlServer:
         self._served = served
         self._access = Access(token)
         self._waiting = WaitingCalls()
+        self._schema_decoding = SchemaDecoding(served)
         self.events = EventStreams(served)
         app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
@@ -127,8 +129,8 @@ class ControlServer:
 
     async def _call(self, route: Route, request: web.Request) -> web.Response:
         decode = request.query.get(DECODE, "text")
-        if decode not in DECODERS:
-            raise WrongValue(f"{DECODE}={decode!r}: must be {' or '.join(DECODERS)}", f"/{DECODE}")
+        if decode not in NAMES:
+            raise WrongValue(f"{DECODE}={decode!r}: must be {' or '.join(NAMES)}", f"/{DECODE}")
         document, texts = await _given(request)
         about = dict(request.match_info)
         table = self._table(route, about)
@@ -145,7 +147,11 @@ class ControlServer:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         if route.is_text:
             return web.Response(text=without_data_dir(result, self._served.data_dir), content_type="text/plain")
-        return web.Response(body=await _written(result, DECODERS[decode]), content_type="application/json")
+        if decode == BY_SCHEMA:
+            data = await self._schema_decoding.writer(result, request.match_info.get("topic", ""))
+        else:
+            data = DECODERS[decode]
+        return web.Response(body=await _written(result, data), content_type="application/json")
 
     def _check_only_broker(self, number: str) -> None:
         """Check the broker of a path for a method that has no choice. Raises BrokerNotRunning and WrongValue."""

@@ -10,7 +10,7 @@ from typing import Any
 from kmini.control.calls import Argument, argument_schema, signature_of
 from kmini.control.event_ring import TYPES
 from kmini.control.problems import CONTENT_TYPE
-from kmini.control.record_decoding import DECODERS
+from kmini.control.record_decoding import NAMES
 from kmini.control.routes import PREFIX, ROUTES, Route
 from kmini.shared_operations import SharedOperations
 
@@ -39,8 +39,8 @@ _PROBLEM = {
 _DECODE = {
     "name": "decode",
     "in": "query",
-    "description": "How keys and values of records are written",
-    "schema": {"enum": [*DECODERS], "default": "text"},
+    "description": "How keys and values of records are written; schema: decoded by the schema registry",
+    "schema": {"enum": [*NAMES], "default": "text"},
 }
 
 

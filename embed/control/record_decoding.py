@@ -34,3 +34,9 @@ DECODERS: Mapping[str, Callable[[bytes | None], Any]] = {
     "base64": _as_base64,
 }
 """By the name that a query gives: text, or {"base64": ...} where it is no UTF-8; JSON; hexadecimal digits; base64."""
+
+BY_SCHEMA = "schema"
+"""The name under which the schema registry decodes: `schema_decoding.py`."""
+
+NAMES = (*DECODERS, BY_SCHEMA)
+"""All names that a query may give."""

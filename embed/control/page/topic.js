@@ -4,7 +4,7 @@ import { anatomy, cleanerWords, fileName } from "/page/anatomy.js";
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
 import { action, field, option, showDialog, table, tell } from "/page/parts.js";
-import { ago, clockTime, counted, decode, fromBase64, number, size, visible } from "/page/words.js";
+import { ago, bySchema, clockTime, counted, decode, fromBase64, given, number, size, visible } from "/page/words.js";
 
 const COUNT = 50;
 
@@ -21,7 +21,7 @@ let known = new Set();
 function begin(topic) {
   name = topic;
   data = {};
-  choice = { partition: 0, of: "", scale: "offsets", as: "text", key: "", before: null, isPaused: false, isolation: "uncommitted" };
+  choice = { partition: 0, of: "", scale: "offsets", as: "auto", key: "", before: null, isPaused: false, isolation: "uncommitted" };
   known = new Set();
 }
 
@@ -32,6 +32,7 @@ export async function load({ params, state, isForced }) {
   choice.partition = Math.min(choice.partition, topic.partitions.length - 1);
   const seen = JSON.stringify([topic.offsets, topic.partitions, choice.partition]);
   const seenRecords = JSON.stringify([topic.offsets, choice.of, choice.key, choice.before, choice.isolation]);
+  const isUndecoded = data.decode !== decodeAs(); // then they are loaded though it is paused: nothing else has their bytes
   const jobs = [];
   const isOther = isForced || data.seen !== seen;
   if (isOther && topic.partitions[choice.partition].leader >= 0) {
@@ -41,22 +42,26 @@ export async function load({ params, state, isForced }) {
     jobs.push(get("/offsets", { topic: name, partition: choice.partition }).then((found) => (data.replicas = found)));
   }
   if (isForced || !data.configs) jobs.push(get(path`/topics/${name}/configs`).then((found) => (data.configs = found)));
-  if (!choice.isPaused && (isForced || data.seenRecords !== seenRecords)) jobs.push(loadRecords());
+  if (isUndecoded || (!choice.isPaused && (isForced || data.seenRecords !== seenRecords))) jobs.push(loadRecords());
   await Promise.all(jobs);
   data.seen = seen;
   if (!choice.isPaused) data.seenRecords = seenRecords;
 }
 
+const decodeAs = () => (choice.as === "auto" ? "schema" : "base64");
+
 async function loadRecords() {
   const isOne = choice.of !== "";
+  const decodedAs = decodeAs();
   const found = await get(path`/topics/${name}/latest`, {
-    count: COUNT, decode: "base64", isolation: choice.isolation,
+    count: COUNT, decode: decodedAs, isolation: choice.isolation,
     partition: isOne ? choice.of : undefined, before: isOne ? choice.before : undefined, key: choice.key || undefined,
   });
   const keys = new Set(found.map(keyOf));
   data.fresh = data.records ? new Set([...keys].filter((key) => !known.has(key))) : new Set();
   known = keys;
   data.records = found;
+  data.decode = decodedAs;
 }
 
 const keyOf = (record) => `${record.partition}@${record.offset}`;
@@ -125,7 +130,7 @@ function recordsPart(state, rerender) {
       h("input", { type: "search", id: "search", "aria-label": "Find the records of a key", placeholder: "A key (press /)", oninput: (event) => choose({ key: event.target.value, before: null }) }),
       field("Partition", h("select", { id: "of", onchange: (event) => choose({ of: event.target.value, before: null }) }, option("", "all"),
         data.topic.partitions.map((one) => option(String(one.partition))))),
-      field("Show as", h("select", { id: "as", onchange: (event) => choose({ as: event.target.value }) }, option("text"), option("json", "JSON"), option("hex"))),
+      field("Show as", h("select", { id: "as", onchange: (event) => choose({ as: event.target.value }) }, option("auto", "by the schema, or text", choice.as === "auto"), option("text"), option("json", "JSON"), option("hex"))),
       field("Transactions", h("select", { id: "isolation", onchange: (event) => choose({ isolation: event.target.value }) },
         option("uncommitted", "open and aborted too"), option("committed", "committed records only"), option("all", "with their markers"))),
       h("button", { type: "button", "aria-pressed": String(choice.isPaused), onclick: () => choose({ isPaused: !choice.isPaused }) }, choice.isPaused ? "Go on" : "Pause"),
@@ -137,18 +142,32 @@ function recordsPart(state, rerender) {
         String(record.partition), number(record.offset),
         h("span", { title: `${clockTime(record.timestamp)} UTC` }, ago(record.timestamp, state.now_ms)),
         shown(record, "key"), shown(record, "value"),
-        record.headers.map(([header, value]) => h("div", {}, `${visible(header)}: `, value === null ? h("em", {}, "null") : visible(decode(fromBase64(value), "text")))),
+        record.headers.map(([header, value]) => h("div", {}, `${visible(header)}: `, value === null ? h("em", {}, "null") : visible(data.decode === "schema" ? given(value) : decode(fromBase64(value), "text")))),
         record.state !== "committed" && h("span", { class: record.state === "open" || record.state === "aborted" ? "badge bad" : "badge" }, record.state),
       ],
     })), choice.key ? "No record has this key." : "There is no record here."));
 }
 
+const CUT = 2_000;
+
+/** What is said of data beside their text: the schema by which they were decoded, or why they were not. */
+function saidOf({ schema, problem }) {
+  if (schema) return h("div", { class: "quiet" }, visible(`${schema.subject} version ${schema.version}, id ${schema.id}`));
+  return problem && h("div", { class: "bad" }, visible(problem));
+}
+
 function shown(record, which) {
   const text = record[which];
   if (text === null) return h("em", {}, which === "value" ? "null (tombstone)" : "null");
+  if (data.decode === "schema") {
+    const found = bySchema(text);
+    return [visible(found.text.slice(0, CUT)),
+      found.text.length > CUT && ["… ", h("button", { type: "button", onclick: () => showWhole(record, which) }, `show all ${size(record[`${which}_bytes`])}`)],
+      saidOf(found)];
+  }
   const bytes = fromBase64(text);
   const whole = record[`${which}_bytes`];
-  const inTable = bytes.subarray(0, 2_000);
+  const inTable = bytes.subarray(0, CUT);
   const isCut = whole > inTable.length;
   return [visible(decode(inTable, isCut && choice.as === "json" ? "text" : choice.as)),
     isCut && ["… ", h("button", { type: "button", onclick: () => showWhole(record, which) }, `show all ${size(whole)}`)]];
@@ -156,8 +175,10 @@ function shown(record, which) {
 
 async function showWhole(record, which) {
   try {
-    const found = await get(path`/topics/${name}/latest`, { partition: record.partition, before: record.offset + 1, count: 1, most_bytes: 0, decode: "base64", isolation: "all" });
-    showDialog(`The ${which} of ${name}-${record.partition} at offset ${record.offset}`, [h("pre", { class: "code", tabindex: "0" }, visible(decode(fromBase64(found[0][which]), choice.as)))]);
+    const decodedAs = decodeAs();
+    const [{ [which]: whole }] = await get(path`/topics/${name}/latest`, { partition: record.partition, before: record.offset + 1, count: 1, most_bytes: 0, decode: decodedAs, isolation: "all" });
+    const found = decodedAs === "schema" ? bySchema(whole) : { text: decode(fromBase64(whole), choice.as) };
+    showDialog(`The ${which} of ${name}-${record.partition} at offset ${record.offset}`, [saidOf(found), h("pre", { class: "code", tabindex: "0" }, visible(found.text))]);
   } catch (error) {
     tell(error.message, true);
   }

@@ -101,6 +101,13 @@ function hex(bytes) {
   return lines.join("\n");
 }
 
+/** Data that the API gave with decode=schema: their text, the schema that they have, and why they could not be decoded. */
+export function bySchema(data) {
+  if (data.schema) return { text: JSON.stringify(data.json, null, 2), schema: data.schema };
+  if (data.problem) return { text: hex(Uint8Array.from(data.hex.match(/../g) ?? [], (two) => parseInt(two, 16))), problem: data.problem };
+  return { text: given(data) };
+}
+
 /** Letters that a text may hide in, and that turn the direction of writing, become visible. */
 export function visible(text) {
   return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,

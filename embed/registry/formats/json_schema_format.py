@@ -95,7 +95,4 @@ def _cannot_compare(keyword: str, path: str, reason: str) -> CannotCompare:
 
 def _written(contents: Any, sort_keys: bool = False) -> str:
     """A JSON value without spaces."""
-    text = json.dumps(contents, separators=(",", ":"), ensure_ascii=False, sort_keys=sort_keys)
-    if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
-        return text
-    return json.dumps(contents, separators=(",", ":"), sort_keys=sort_keys)  # half a character has no UTF-8
+    return json.dumps(contents, separators=(",", ":"), ensure_ascii=False, sort_keys=sort_keys)

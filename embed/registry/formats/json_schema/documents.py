@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin
@@ -15,6 +14,7 @@ from kmini.registry.formats.json_schema.json_values import pointer
 from kmini.registry.formats.json_schema.metaschema import Metaschema
 from kmini.registry.formats.json_schema.nodes import Node
 from kmini.registry.formats.schema_format import InvalidSchema, ResolvedReference
+from kmini.strict_json import NotJson, read_json
 
 MOST_CHARACTERS: Final = 5 << 20
 MOST_LEVELS: Final = 100
@@ -37,10 +37,8 @@ def parsed(text: str) -> Any:
     if len(text) > MOST_CHARACTERS:
         raise InvalidSchema(f"The schema has {len(text)} characters. Expected at most {MOST_CHARACTERS}.")
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_float=_number)
-    except RecursionError:
-        raise InvalidSchema(_TOO_DEEP) from None
-    except ValueError as problem:
+        value = read_json(text)
+    except NotJson as problem:
         raise InvalidSchema(f"The schema is no JSON: {problem}.") from problem
     level: list[Any] = [value]
     for _ in range(MOST_LEVELS + 1):
@@ -57,19 +55,6 @@ def _members(value: Any) -> Iterator[Any]:
     """The objects and arrays directly inside a value."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return (member for member in inner if isinstance(member, (dict, list)))
-
-
-def _no_constant(name: str) -> Any:
-    """Refuse the constants that JSON does not have."""
-    raise ValueError(f"{name} is no value of JSON")
-
-
-def _number(text: str) -> float:
-    """A number with a fraction or an exponent."""
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is too large")
-    return number
 
 
 def read_document(text: str, references: Sequence[ResolvedReference]) -> Document:

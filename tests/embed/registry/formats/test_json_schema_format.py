@@ -87,7 +87,6 @@ def test_the_text_is_without_spaces_and_in_the_given_order() -> None:
     schema = JsonSchemaFormat().read('{ "type" : "object",\n "properties": {"ü": {"minimum": 1.50}} }')
     assert schema.text == '{"type":"object","properties":{"ü":{"minimum":1.5}}}'
     assert JsonSchemaFormat().read(" true ").text == "true"
-    assert JsonSchemaFormat().read(r'{"title":"\ud800"}').text.encode() == rb'{"title":"\ud800"}'
 
 
 def test_normalized_schemas_are_equal_whatever_their_order() -> None:
@@ -118,10 +117,11 @@ NO_SCHEMAS = {
     '{"$ref": "#/title", "title": "x"}': "refers to '#/title' at #, which is no schema of it",
     '{"$ref": "#/x", "x": {"type": 5}}': "at #/$ref is no JSON Schema: type: ",
     '{"$id": 5}': "at # is no JSON Schema: $id: ",
-    '{"minimum": NaN}': "NaN is no value of JSON",
-    '{"minimum": 1e999}': "the number 1e999 is too large",
+    '{"minimum": NaN}': "NaN is no number in JSON",
+    '{"minimum": 1e999}': "1e999 is too large a number",
+    r'{"title": "\ud800"}': "half of a surrogate pair",
     '{"not":' * 200 + "true" + "}" * 200: "is too deep. Expected at most 100",
-    "[" * 100_000: "is too deep. Expected at most 100",
+    "[" * 100_000: "is no JSON: it is nested too deeply",
     json.dumps("x" * (5 << 20)): "Expected at most 5242880",
 }
 """Texts that are no schemas, with a part of what is said of them."""
