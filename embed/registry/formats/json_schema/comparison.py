@@ -25,7 +25,7 @@ from kmini.registry.formats.json_schema.scalars import judge_scalars
 from kmini.registry.formats.json_schema.sums import narrowed
 from kmini.registry.formats.json_schema.verdict import PROVED, Verdict, doubtful
 
-MOST_STEPS: Final = 100_000
+MOST_STEPS: Final = 200_000
 """Pairs of schemas that one comparison looks at. A million take about a minute."""
 MOST_OPEN: Final = 120
 """Comparisons inside comparisons: a proof that goes deeper is given up."""

@@ -80,7 +80,7 @@ class Conjunction:
     @property
     def size(self) -> int:
         """How many schemas there are to look at."""
-        return 1 + len(self.nodes) + len(self.excluded) + sum(len(found.alternatives) for found in self.sums)
+        return 1 + len(self.nodes) + sum(len(found.alternatives) for found in self.sums)
 
     def with_schema(self, node: Node) -> Conjunction:
         """What holds for those of these values that are valid under one schema more."""
