@@ -33,12 +33,14 @@ def read_json(text: bytes | str) -> Any:
     return value
 
 
-def write_json(document: Any) -> bytes:
-    """The text of a value. A half of a surrogate pair, which a record's JSON may hold, is written as its escape."""
+def write_json(document: Any, *, is_compact: bool = False) -> bytes:
+    """The text of a value, without spaces if it `is_compact`. A half of a surrogate pair, which a record's JSON may
+    hold, is written as its escape."""
+    separators = (",", ":") if is_compact else None
     try:
-        return json.dumps(document, ensure_ascii=False).encode()
+        return json.dumps(document, ensure_ascii=False, separators=separators).encode()
     except UnicodeEncodeError:
-        return json.dumps(document).encode()
+        return json.dumps(document, separators=separators).encode()
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -21,6 +21,7 @@ from kmini.registry.registered import (
 )
 from kmini.registry.registration import Registration
 from kmini.registry.registry_errors import (
+    ALL_READ_ONLY,
     CANNOT_IMPORT,
     NO_SUBJECT_LEVEL,
     NO_SUBJECT_MODE,
@@ -209,7 +210,7 @@ def _told(number: int) -> int | str:
 
 def _check_writable(state: Registered, subject: str | None) -> None:
     if state.mode_in_force(subject) in (READONLY, READONLY_OVERRIDE):
-        raise READ_ONLY(subject=subject)
+        raise ALL_READ_ONLY() if subject is None else READ_ONLY(subject=subject)
 
 
 def _check_not_referenced(state: Registered, version: SchemaVersion) -> None:

@@ -79,6 +79,7 @@ INVALID_LEVEL = _kind(
 )
 INVALID_MODE = _kind(42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, and IMPORT")
 READ_ONLY = _kind(42205, "Subject {subject} is in read-only mode")
+ALL_READ_ONLY = _kind(42205, "The registry is in read-only mode")
 NOT_READ_WRITE = _kind(42205, "Subject {subject} is not in read-write mode")
 NOT_IMPORT = _kind(42205, "Subject {subject} is not in import mode")
 CANNOT_IMPORT = _kind(42205, "Cannot import since found existing subjects")

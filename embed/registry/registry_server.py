@@ -118,7 +118,7 @@ class RegistryServer:
         headers = {**(headers or {}), hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))}
         if error.status is HTTPStatus.UNAUTHORIZED:
             headers[hdrs.WWW_AUTHENTICATE] = CHALLENGE
-        return web.Response(body=write_json(document), status=error.status, headers=headers)
+        return web.Response(body=write_json(document, is_compact=True), status=error.status, headers=headers)
 
 
 async def _to_its_end(answer: Awaitable[Any]) -> Any:
@@ -152,7 +152,11 @@ def _number(text: str) -> float:
 
 
 def _answer(request: web.Request, document: Any) -> web.Response:
-    body = document.encode(errors="surrogatepass") if isinstance(document, RawText) else write_json(document)
+    body = (
+        document.encode(errors="surrogatepass")
+        if isinstance(document, RawText)
+        else write_json(document, is_compact=True)
+    )
     return web.Response(body=body, headers={hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))})
 
 
@@ -160,4 +164,4 @@ def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
     """The answer to a request that is no HTTP, or whose service has failed."""
     error = UNREADABLE(details=detail) if status < HTTPStatus.INTERNAL_SERVER_ERROR else FAILED()
     document = {"error_code": error.code, "message": error.message}
-    return web.Response(body=write_json(document), status=error.status, content_type=MEDIA_TYPES[0])
+    return web.Response(body=write_json(document, is_compact=True), status=error.status, content_type=MEDIA_TYPES[0])

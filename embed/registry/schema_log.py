@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from kmini.broker.appending import until_replicated
@@ -19,7 +19,13 @@ from kmini.broker.coordinators.internal_topics import shape_of
 from kmini.broker.replication.partition import Partition
 from kmini.broker.scheduler import Turn
 from kmini.contents import shown
-from kmini.protocol.errors import KafkaError, MessageTooLarge, RecordListTooLarge, RequestTimedOut
+from kmini.protocol.errors import (
+    KafkaError,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    RequestTimedOut,
+)
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
@@ -34,6 +40,10 @@ PLACE = TopicPartition(TOPIC, 0)
 
 POLICY = ("compact",)
 """The only cleanup policy under which schemas stay."""
+
+
+MOST_LEADERS = 20
+"""Leaders that a request tries, one after the other."""
 
 
 class Served(Protocol):
@@ -65,27 +75,30 @@ class SchemaLog:
     async def state(self) -> Registered:
         """The state after all records up to the high watermark. Raises RegistryError."""
         try:
-            led = self._led()
-            if led is None:
-                self._forget()
-            elif not self._is_read(led) or self._reading.locked():
-                async with self._reading:
-                    await self._read()
-        except KafkaError as error:
-            raise STORE_FAILED(done="read", details=error.message) from error
+            await _with_the_leader(self._follow)
+        except (KafkaError, RuntimeError) as error:
+            raise STORE_FAILED(done="read", details=_text_of(error)) from error
         return self._state
+
+    async def _follow(self) -> None:
+        led = self._led()
+        if led is None:
+            self._forget()
+        elif not self._is_read(led) or self._reading.locked():
+            async with self._reading:
+                await self._read()
 
     async def append(self, changes: Sequence[Change]) -> None:
         """Append records for changes, all or none, and return once every in-sync replica has them. The topic is created
         if it is missing. Raises RegistryError."""
         try:
-            await self._append(changes)
+            await _with_the_leader(lambda: self._append(changes))
         except (MessageTooLarge, RecordListTooLarge) as error:
             raise TOO_LARGE(details=error.message) from error
         except RequestTimedOut as error:
             raise TIMED_OUT(details=error.message) from error
-        except KafkaError as error:
-            raise STORE_FAILED(done="written", details=error.message) from error
+        except (KafkaError, RuntimeError) as error:
+            raise STORE_FAILED(done="written", details=_text_of(error)) from error
 
     async def _append(self, changes: Sequence[Change]) -> None:
         broker = self._any_broker()
@@ -174,6 +187,22 @@ class SchemaLog:
             if turn.is_over:
                 await turn.next()
         self._state, self._seen, self._next_offset = state, seen, end
+
+
+async def _with_the_leader(act: Callable[[], Awaitable[None]]) -> None:
+    """Do something with the leader of the partition, and again with the next one if that is another broker meanwhile.
+    What was appended twice says the same twice. Raises KafkaError."""
+    for _ in range(MOST_LEADERS - 1):
+        try:
+            return await act()
+        except NotLeaderOrFollower:
+            await asyncio.sleep(0)
+    await act()
+
+
+def _text_of(error: Exception) -> str:
+    """What an error says. A RuntimeError is that of a wait that a reset has ended."""
+    return error.message if isinstance(error, KafkaError) else str(error)
 
 
 def _check_policy(led: Partition) -> None:

@@ -24,6 +24,7 @@ from kmini.registry.schema_content import (
     read_references,
     rule_set_text,
 )
+from kmini.strict_json import write_json
 
 TOPIC = "_schemas"
 """The name of the topic, which is Confluent's default."""
@@ -199,7 +200,4 @@ def _number(told: Mapping[str, Any], name: str, least: int) -> int:
 
 
 def _bytes(document: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which another registry has stored
-        return json.dumps(document, separators=(",", ":")).encode()
+    return write_json(document, is_compact=True)

@@ -126,7 +126,6 @@ def test_kcats_commands_run(broker: Broker, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="curl or jq is not installed")
 def test_the_session_with_the_schema_registry_runs(tmp_path: Path) -> None:
-    pytest.importorskip("kmini.registry.formats.avro_format")
     api = RegistryApi(str(tmp_path)).start(SchemaReader())
     try:
         for program in programs("sh")[ROOT / "docs" / "schema-registry.md"]:

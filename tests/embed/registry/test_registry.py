@@ -231,6 +231,7 @@ def test_a_registry_that_is_read_only_changes_nothing_but_its_mode(api: Registry
             422,
             {"error_code": 42205, "message": "Subject s is in read-only mode"},
         )
+    assert api.put("/config", {"compatibility": "NONE"}).message == "The registry is in read-only mode"
     assert api.registered("s", A) == [1]  # it is registered already
     assert api.put("/mode", {"mode": "READWRITE"}).status == 200
     assert api.registered("s", B) == [2]

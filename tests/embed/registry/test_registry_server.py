@@ -55,6 +55,12 @@ def test_a_version_is_answered_with_all_that_belongs_to_it(api: RegistryApi) -> 
     assert api.get(f"/schemas/guids/{guid}/ids").document == [{"context": ".", "id": 1}]
 
 
+def test_json_is_written_without_spaces_as_confluents_registry_writes_it(api: RegistryApi) -> None:
+    api.registered("s", A, B)
+    assert api.get("/subjects/s/versions").body == b"[1,2]"
+    assert api.get("/config").body == b'{"compatibilityLevel":"BACKWARD"}'
+
+
 def test_a_type_that_is_not_avro_is_told(api: RegistryApi) -> None:
     api.registered("s", A, schemaType="PROTOBUF")
     assert api.get("/schemas/ids/1").document["schemaType"] == "PROTOBUF"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -283,6 +284,30 @@ def test_a_cluster_goes_on_when_the_leader_is_killed(cluster_api: RegistryApi) -
     assert cluster_api.registered("s", {"fields": []}) == [3]
     control.done("POST", f"/brokers/{leader}/restart")
     assert cluster_api.get("/subjects/s/versions").document == [1, 2, 3]
+
+
+def test_registrations_while_leaders_move_are_all_there(cluster_api: RegistryApi) -> None:
+    control = cluster_api.control
+    cluster_api.registered("first", A)
+    ids: dict[int, str] = {}
+
+    def register(number: int) -> None:
+        text = f'{{"fields":["{number}"]}}'
+        reply = cluster_api.post(f"/subjects/s{number % 4}/versions", {"schema": text})
+        assert reply.status == 200, reply
+        assert ids.setdefault(reply.document["id"], text) == text
+
+    with ThreadPoolExecutor(4) as pool:
+        registered = [pool.submit(register, number) for number in range(120)]
+        for round_number in range(12):
+            control.ask("POST", "/topics/_schemas/leader", {"to": round_number % 3 + 1})  # refused by one that leads
+        for one in registered:
+            one.result()
+    assert len(ids) == 120
+    for number, text in ids.items():
+        assert cluster_api.get(f"/schemas/ids/{number}").document["schema"] == text
+    schemas = cluster_api.get("/schemas").document
+    assert len({(one["subject"], one["version"]) for one in schemas}) == len(schemas) == 121
 
 
 def test_a_registry_reads_what_one_before_it_has_written(tmp_path_factory: pytest.TempPathFactory) -> None:
