@@ -100,13 +100,19 @@ old-client: $(VENV)/bin/python
 	       && touch .peers/$(OLD_CLIENT)/.complete; } \
 	  || echo "could not fetch $(OLD_CLIENT): the tests that need it will skip"
 
-# Avro for Java and Confluent's client of a registry for Java, in one jar, 22 MB.
+# Clients of a schema registry: Avro for Java and Confluent's client for Java, in three jars of 26 MB, and a program in Go
+# with franz-go's and Confluent's.
+REGISTRY_CLIENTS := $(CURDIR)/.peers/registry-clients
 registry-clients:
-	@if ls .peers/registry-clients/*.jar >/dev/null 2>&1; then :; \
+	@if [ -e $(REGISTRY_CLIENTS)/.complete ]; then :; \
 	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
-	  mvn -q -B -f tests/support/registry_clients.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/.peers/registry-clients \
-	    || echo "could not fetch the clients of a registry: the tests that need them will skip"; \
-	else echo "no java or no mvn: the tests of the registry's clients for Java will skip"; fi
+	  mvn -q -B -f tests/support/registry_clients.xml dependency:copy-dependencies -DoutputDirectory=$(REGISTRY_CLIENTS) \
+	    && touch $(REGISTRY_CLIENTS)/.complete || echo "could not fetch the clients of a registry: the tests that need them will skip"; \
+	else echo "no java or no mvn: the tests of a registry's clients for Java will skip"; fi
+	@if command -v go >/dev/null; then \
+	  cd tests/clients/registry_clients/go && go build -o $(REGISTRY_CLIENTS)/registry-client . \
+	    || echo "could not fetch the clients of a registry for Go: the test that needs them will skip"; \
+	else echo "no go: the test of a registry's clients for Go will skip"; fi
 
 # The clients of examples/control: Node's, whose package.json says which release, and Go's, compiled once into Go's cache.
 control-clients:

@@ -22,7 +22,7 @@ def test_verdicts_kinds_of_reasons_and_texts_are_those_of_java() -> None:
     schemas = Schemas(seed=17)
     pairs = [schemas.pair() for _ in range(PAIRS)]
     command = [
-        *apache_kafka.java_command("-XX:TieredStopAtLevel=1", beside=registry_clients.jars()),
+        *apache_kafka.java_command("-XX:TieredStopAtLevel=1", beside=registry_clients.folder()),
         str(Path(__file__).with_name("AvroVerdicts.java")),
     ]
     given = "".join(f"{reader}\t{writer}\n" for reader, writer in pairs)
