@@ -1,4 +1,4 @@
-"""Pairs of Avro schemas from a seed: a schema, and one that was changed a little, as schemas evolve."""
+"""Avro schemas for tests: in few words; and pairs of them from a seed, one changed a little, as schemas evolve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ import json
 import random
 from typing import Any
 
+from kmini.registry.formats.avro_format import AvroFormat, AvroSchema
+from kmini.registry.formats.schema_format import ResolvedReference
+
+
+def read(schema: Any, *references: ResolvedReference) -> AvroSchema:
+    return AvroFormat().read(schema if isinstance(schema, str) else json.dumps(schema), references)
+
+
+def record(*fields: Any, **attributes: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "Order", "fields": [*fields], **attributes}
+
+
+def field(name: str, kind: Any, **attributes: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **attributes}
+
+
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+ID = field("id", "int")
 
 
 class Schemas:
