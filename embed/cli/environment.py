@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
-from typing import NamedTuple
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from kmini.cli.wanted_topics import NewTopic
 
 PREFIX = "KAFKA_"
 OWN_PREFIX = "KMINI_"
@@ -48,14 +51,19 @@ USED = frozenset(
 """The ones among these variables that kmini uses."""
 
 MAX_PORT = 65535
+MAX_INIT_TIMEOUT_MS = 86_400_000
+"""Milliseconds of a day, the longest that a script of the init directory may take."""
 
+TOPICS = "KAFKA_CREATE_TOPICS"
 HTTP_PORT = "KMINI_HTTP"
 HTTP_HOST = "KMINI_HTTP_HOST"
+INIT_DIR = "KMINI_INIT_DIR"
+INIT_TIMEOUT_MS = "KMINI_INIT_TIMEOUT_MS"
 
 PROGRAM_VARIABLES = frozenset(
     """
     KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_LOG_FORMAT
-    KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN
+    KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS
     """.split()  # noqa: SIM905 (names, not code)
 )
 """kmini's own variables that are no settings of a broker."""
@@ -75,22 +83,6 @@ LOG_LEVELS = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warni
 """kmini's log levels for log4j's; higher levels of log4j are `error`."""
 
 
-class NewTopic(NamedTuple):
-    """A topic that is created before clients can connect."""
-
-    name: str
-    partitions: int
-    cleanup_policy: str = ""
-    option: str = "--topic"
-    """The option or variable that error messages name."""
-    replicas: int = -1
-    """Replication factor; -1 for `default.replication.factor`."""
-
-    @property
-    def configs(self) -> dict[str, str]:
-        return {"cleanup.policy": self.cleanup_policy} if self.cleanup_policy else {}
-
-
 class Environment(NamedTuple):
     """The settings and topics in the environment."""
 
@@ -107,6 +99,10 @@ class Environment(NamedTuple):
     """The port of the control API, 0 for any free one; None without a control API."""
     http_host: str = ""
     """The address of the control API; empty for every one, as the broker's is by default."""
+    init_dir: str = ""
+    """The directory of files that the start runs; empty without one."""
+    init_timeout_ms: int | None = None
+    """Milliseconds that a script of it may take; None for the default."""
     is_read: bool = True
 
     def say(self) -> None:
@@ -145,16 +141,17 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
     _listen_for_advertised(properties)
     _take_host_and_port(properties, environ)
     _check_roles(properties)
-    topics = list(_topics(environ))
     level = environ.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").strip().upper()
     return Environment(
         properties,
-        topics,
+        _topics(environ.get(TOPICS, ""), environ.get("KAFKA_CREATE_TOPICS_SEPARATOR", "")),
         (environ.get("CLUSTER_ID") or environ.get("KAFKA_KRAFT_CLUSTER_ID") or "").strip(),
         LOG_LEVELS.get(level, "error") if level else "",
         sorted(ignored),
         _http_port(environ.get(HTTP_PORT, "").strip()),
         environ.get(HTTP_HOST, "").strip(),
+        environ.get(INIT_DIR, "").strip(),
+        _milliseconds(INIT_TIMEOUT_MS, environ.get(INIT_TIMEOUT_MS, "").strip()),
     )
 
 
@@ -262,6 +259,14 @@ def _check_roles(properties: Mapping[str, str]) -> None:
         )
 
 
+def _topics(text: str, separator: str) -> list[NewTopic]:
+    if not text:
+        return []
+    from kmini.cli.wanted_topics import parse_topics
+
+    return list(parse_topics(text, TOPICS, separator))
+
+
 def _http_port(text: str) -> int | None:
     """The port that KMINI_HTTP names; None if it is empty."""
     if not text:
@@ -271,31 +276,10 @@ def _http_port(text: str) -> int | None:
     return int(text)
 
 
-# --- topics
-
-
-def _topics(environ: Mapping[str, str]) -> Iterator[NewTopic]:
-    """The topics of KAFKA_CREATE_TOPICS: `name:partitions:replicas[:cleanup.policy]`, separated by commas or line
-    ends."""
-    for text in _items(environ.get("KAFKA_CREATE_TOPICS", ""), environ.get("KAFKA_CREATE_TOPICS_SEPARATOR", "")):
-        name, *rest = (part.strip() for part in text.split(":"))
-        counts, policies = rest[:2], rest[2:]
-        if len(counts) < 2 or len(policies) > 1 or not all(count.isdecimal() and int(count) for count in counts):
-            raise click.UsageError(
-                f"KAFKA_CREATE_TOPICS: {text}: name:partitions:replicas or name:partitions:replicas:cleanup.policy "
-                "was expected"
-            )
-        yield NewTopic(name, int(counts[0]), "".join(policies), "KAFKA_CREATE_TOPICS", int(counts[1]))
-
-
-def _items(text: str, separator: str) -> list[str]:
-    """Split the topics. `compact,delete` is one cleanup policy although commas separate topics."""
-    separators = ",\n" if separator.startswith("$") else f",\n{separator}"  # bash's $'\n' arrives unexpanded
-    items: list[str] = []
-    for item in re.split(f"[{re.escape(separators)}]", text):
-        item = item.strip()
-        if item in ("compact", "delete") and items and items[-1].count(":") == 3:
-            items[-1] += f",{item}"
-        elif item:
-            items.append(item)
-    return items
+def _milliseconds(variable: str, text: str) -> int | None:
+    """The number of milliseconds, from 1 to that of a day, that a variable names; None if it is empty."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 8 and 0 < int(text) <= MAX_INIT_TIMEOUT_MS):
+        raise click.UsageError(f"{variable}={text}: milliseconds were expected, from 1 to {MAX_INIT_TIMEOUT_MS}")
+    return int(text)

@@ -16,12 +16,14 @@ import click
 
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.network.socket_server import PortTaken, listening_socket
+from kmini.broker.security.inter_broker import inter_broker_listener
 from kmini.cli.extras import need_extra
 from kmini.cli.taken_port import remedy
 
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.settings.broker_config import BrokerConfig
+    from kmini.cli.init_directory import InitDirectory
     from kmini.control.control_server import ControlServer
     from kmini.control.steered import Steered
 
@@ -48,6 +50,10 @@ class HttpPort:
         """The port that was bound."""
         self._steered: Steered | None = None
         self._server: ControlServer | None = None
+        self._token = ""
+        self._initializing: asyncio.Task[None] | None = None
+        self.init: InitDirectory | None = None
+        """The files that the start runs, if there are any."""
 
     def steer(
         self,
@@ -62,10 +68,13 @@ class HttpPort:
         from kmini.control.steered import Steered
 
         self._steered = Steered(configs, directory, create_topics, is_temporary=is_temporary, cluster_id=cluster_id)
+        if self.init is not None:
+            self.init.announce(self._steered)
         return self._steered
 
-    async def serve(self) -> str:
-        """Serve the requests that wait and those to come. Return the link to the server.
+    async def serve(self, say_ready: Callable[[], None]) -> str:
+        """Serve the requests that wait and those to come, and run the files of the init directory; `say_ready` is
+        called when these are done. Return the link to the server.
 
         Requests must bring the token of KMINI_HTTP_TOKEN. Without one, loopback needs none, and any other address gets
         a new one: the link has it in its fragment, which browsers send nowhere.
@@ -74,18 +83,40 @@ class HttpPort:
         from kmini.control.access import is_loopback, new_token
         from kmini.control.control_server import ControlServer
 
-        link = f"http://{Endpoint('HTTP', self._host, self.port).address}/"
+        link = f"{self._url}/"
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         if not token and not is_loopback(self._host):
             token = new_token()
             link += f"#token={token}"
+        self._token = token
         assert self._steered is not None
         self._server = ControlServer(self._steered, token or None)
         await self._server.start(self._listening)
+        if self.init is not None:
+            self._initializing = asyncio.create_task(self._initialize(self.init, say_ready))
         return link
 
+    async def _initialize(self, init: InitDirectory, say_ready: Callable[[], None]) -> None:
+        assert self._steered is not None
+        environ = {
+            **os.environ,
+            "KAFKA_BOOTSTRAP_SERVERS": ",".join(map(address_inside, self._steered.brokers)),
+            "KMINI_HTTP_URL": self._url,
+        }
+        if self._token:
+            environ[TOKEN_VARIABLE] = self._token
+        if await init.run(self._steered, environ):
+            say_ready()
+
+    @property
+    def _url(self) -> str:
+        return f"http://{Endpoint('HTTP', self._host, self.port).address}"
+
     async def stop(self) -> None:
-        """End all connections."""
+        """End what runs of the init directory, and all connections."""
+        if self._initializing is not None:
+            self._initializing.cancel()
+            await asyncio.wait([self._initializing])
         if self._server is not None:
             await self._server.stop()
 
@@ -95,16 +126,24 @@ class HttpPort:
 
 
 @contextmanager
-def open_http_port(host: str, port: int) -> Iterator[HttpPort]:
-    """The port, which listens from now on. Raises click.UsageError if it cannot be had."""
+def open_http_port(host: str, port: int, init: InitDirectory | None = None) -> Iterator[HttpPort]:
+    """The port, which listens from now on. Its server also runs `init`. Raises click.UsageError if it cannot be had."""
     try:
         http = HttpPort(host, port)
     except PortTaken as error:
         raise click.UsageError(f"{error}; {remedy(error, '--http', '--http-host')}") from error
+    http.init = init
     try:
         yield http
     finally:
         http.close()
+
+
+def address_inside(broker: BrokerServer) -> str:
+    """host:port of the listener of a broker that programs beside it can use whatever clients outside are told: that of
+    the other brokers."""
+    name = inter_broker_listener(broker.config.current)
+    return next(listener.address for listener in broker.server.listeners if listener.name == name)
 
 
 def _import_server() -> None:

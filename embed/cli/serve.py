@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kmini.cli.environment import (
+    MAX_INIT_TIMEOUT_MS,
     MAX_PORT,
     NO_ENVIRONMENT,
     Environment,
-    NewTopic,
     complete,
     mounted_file,
     read_environment,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.cli.http_port import HttpPort
+    from kmini.cli.init_directory import InitDirectory
+    from kmini.cli.wanted_topics import NewTopic
     from kmini.control.steered import Steered
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -95,6 +97,17 @@ MAX_BROKERS = 100
     help="Address of the control API; another one than this machine's own needs a token.  [default: 127.0.0.1]",
 )
 @click.option("--http-port-file", metavar="FILE", help="File for the port of the control API, once it is served.")
+@click.option(
+    "--init-dir",
+    metavar="DIR",
+    help="Run the files in DIR, *.topics, *.jsonl, *.json and *.sh, before the control API says ready.",
+)
+@click.option(
+    "--init-timeout-ms",
+    metavar="MS",
+    type=click.IntRange(1, MAX_INIT_TIMEOUT_MS),
+    help="Time that a script of --init-dir may take.  [default: 60000]",
+)
 @log_format_option
 @click.option(
     "--env",
@@ -116,6 +129,8 @@ def serve(
     http_port: int | None,
     http_host: str | None,
     http_port_file: str | None,
+    init_dir: str | None,
+    init_timeout_ms: int | None,
     log_format: str,
     from_environment: bool,
 ) -> None:
@@ -127,6 +142,7 @@ def serve(
 
     With --http, the line after them is the link of the control API, once that is served. Where it listens at another
     address than this machine's own, requests need a token: that of KMINI_HTTP_TOKEN, or a new one that the link has.
+    With --init-dir, /health of the control API says ready when the files have been run, in the order of their names.
 
     \b
     kmini serve                                     to try it: 127.0.0.1:9092, no stored data
@@ -137,7 +153,7 @@ def serve(
     kmini serve --http 8090                         with the control API by curl, and its page
     """
     with _collection_paused():
-        new_topics = [_parse_topic(text) for text in topics]
+        new_topics = _topics(topics)
         environment = read_environment(os.environ) if from_environment else NO_ENVIRONMENT
         properties = settings_of(properties_file, environment, settings, is_container=from_environment)
         if data_dir is not None:
@@ -153,8 +169,10 @@ def serve(
 
             configs += configs_after(config, count)
         files = _PortFiles(port_file, http_port_file)
-        with _http(environment, http_port, http_host, files) as http, _data_directory(config) as directory:
-            _run(configs, directory, [*environment.topics, *new_topics], files, environment, http)
+        wanted = [*environment.topics, *new_topics]
+        init = _init(init_dir or environment.init_dir, init_timeout_ms or environment.init_timeout_ms, wanted)
+        with _http(environment, http_port, http_host, files, init) as http, _data_directory(config) as directory:
+            _run(configs, directory, wanted, files, environment, http)
 
 
 @contextmanager
@@ -269,6 +287,11 @@ async def _serve(
     http: HttpPort | None,
 ) -> None:
     stopping = told_to_stop(loop)
+
+    def say_ready() -> None:
+        for broker in served.brokers:
+            environment.say_ready(broker.node_id)
+
     await served.start()
     gc.freeze()  # these objects stay: no collection needs to examine them
     gc.enable()
@@ -276,14 +299,14 @@ async def _serve(
         for broker in served.brokers:
             for listener in broker.server.listeners:
                 click.echo(listener.address)
-        for broker in served.brokers:
-            environment.say_ready(broker.node_id)
+        if http is None or http.init is None:
+            say_ready()
         if not environment.is_read:
             show_first_steps(served.brokers[0])
         if files.kafka is not None:
             _write_whole(files.kafka, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
         if http is not None:
-            click.echo(await http.serve())
+            click.echo(await http.serve(say_ready))
             if files.http is not None:
                 _write_whole(files.http, f"{http.port}\n")
         await stopping
@@ -320,58 +343,21 @@ def told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 
 
 def _create_missing(broker: BrokerServer, topics: list[NewTopic]) -> None:
-    """Create the topics of `--topic` and KAFKA_CREATE_TOPICS; an existing topic is not changed."""
-    from kmini.broker.controller.topics import create
-    from kmini.protocol.errors import KafkaError
+    if topics:
+        from kmini.cli.wanted_topics import create_missing
 
-    for topic in topics:
-        known = broker.controller.topic(topic.name)
-        if known is None:
-            try:
-                create(
-                    broker,
-                    topic.name,
-                    partitions=topic.partitions,
-                    replication_factor=_replicas(topic, len(broker.controller.brokers)),
-                    configs=topic.configs,
-                )
-            except KafkaError as error:
-                raise click.UsageError(f"{topic.option} {topic.name}: {error.message}") from error
-        elif len(known.partitions) != topic.partitions:
-            partitions = "1 partition" if len(known.partitions) == 1 else f"{len(known.partitions)} partitions"
-            notice(f"topic {topic.name} exists with {partitions} and stays so")
-        elif topic.cleanup_policy:
-            policy = known.configs.get("cleanup.policy") or broker.config.current.text_of("log.cleanup.policy") or ""
-            if set(policy.split(",")) != set(topic.cleanup_policy.split(",")):
-                notice(f"topic {topic.name} exists with cleanup.policy={policy} and stays so")
-
-
-def _replicas(topic: NewTopic, brokers: int) -> int:
-    """The requested replication factor, if there are enough brokers."""
-    if topic.replicas <= brokers:
-        return topic.replicas
-    there_are = "there is one broker" if brokers == 1 else f"there are {brokers} brokers"
-    replicas = f"{brokers} {'replica' if brokers == 1 else 'replicas'}"
-    notice(f"topic {topic.name} gets {replicas} instead of {topic.replicas}: {there_are}")
-    return brokers
+        create_missing(broker, topics)
 
 
 # --- arguments
 
 
-def _parse_topic(text: str) -> NewTopic:
-    from kmini.protocol.errors import InvalidTopic
-    from kmini.protocol.topics import validate_topic_name
+def _topics(texts: Iterable[str]) -> list[NewTopic]:
+    if not texts:
+        return []
+    from kmini.cli.wanted_topics import parse_topic
 
-    name, _, rest = text.partition(":")
-    partitions, _, policy = rest.partition(":")
-    if not (partitions.isascii() and partitions.isdigit() and int(partitions)) or policy not in ("", "compact"):
-        raise click.UsageError(f"--topic {text}: NAME:PARTITIONS or NAME:PARTITIONS:compact was expected")
-    try:
-        validate_topic_name(name)
-    except InvalidTopic as error:
-        raise click.UsageError(f"--topic {text}: {error.message}") from error
-    return NewTopic(name, int(partitions), policy)
+    return [parse_topic(text) for text in texts]
 
 
 def settings_of(
@@ -404,7 +390,7 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
 
 
 def _http(
-    environment: Environment, port: int | None, host: str | None, files: _PortFiles
+    environment: Environment, port: int | None, host: str | None, files: _PortFiles, init: InitDirectory | None
 ) -> AbstractContextManager[HttpPort | None]:
     """The port of the control API, which listens from now on; None if none is wanted."""
     if port is None:
@@ -413,10 +399,23 @@ def _http(
         for option, given in (("--http-host", host), ("--http-port-file", files.http)):
             if given is not None:
                 raise click.UsageError(f"{option}: there is no control API without --http PORT")
+        if init is not None:
+            raise click.UsageError(
+                "the files of an init directory need the control API, which says when they are done: add --http PORT, "
+                "or set KMINI_HTTP"
+            )
         return nullcontext()
     from kmini.cli.http_port import open_http_port
 
-    return open_http_port(host or (environment.http_host if environment.is_read else LOOPBACK), port)
+    return open_http_port(host or (environment.http_host if environment.is_read else LOOPBACK), port, init)
+
+
+def _init(directory: str, timeout_ms: int | None, topics: list[NewTopic]) -> InitDirectory | None:
+    if not directory:
+        return None
+    from kmini.cli.init_directory import init_directory
+
+    return init_directory(directory, timeout_ms, topics)
 
 
 @contextmanager

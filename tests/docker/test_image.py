@@ -137,8 +137,9 @@ Start = Callable[..., subprocess.Popen[str]]
 def image(broker_stage: dict[str, Instruction], tmp_path: Path) -> dict[str, str]:
     """The environment in the image, but for what would be shared with the machine: the address, and the data."""
     said = dict(word.partition("=")[::2] for word in broker_stage["ENV"].words)
-    bin_directory = tmp_path / "bin"
+    bin_directory, init_directory = tmp_path / "bin", tmp_path / "ready.d"
     bin_directory.mkdir()
+    init_directory.mkdir()
     (bin_directory / "kmini").write_text(f'#!/bin/sh\nexec {sys.executable} -m kmini "$@"\n')
     (bin_directory / "kmini").chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
@@ -149,6 +150,7 @@ def image(broker_stage: dict[str, Instruction], tmp_path: Path) -> dict[str, str
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
         "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
         "KMINI_HTTP": str(http_port),
+        "KMINI_INIT_DIR": str(init_directory),
     }
 
 
@@ -187,6 +189,31 @@ def test_the_image_serves_is_healthy_and_stops_as_told(image, broker_stage, star
     process.send_signal(getattr(signal, broker_stage["STOPSIGNAL"].rest))
     assert process.wait(timeout=30) == 0
     assert (tmp_path / "data" / "broker-1" / "orders-2").is_dir()
+
+
+def test_the_image_is_healthy_once_its_init_directory_is_done(image, broker_stage, start: Start) -> None:
+    assert any(f"install -d {broker_env(broker_stage, 'KMINI_INIT_DIR')}" in one.rest for one in read_stages()[BROKER])
+    directory, check = Path(image["KMINI_INIT_DIR"]), broker_stage["HEALTHCHECK"].command
+    (directory / "10-orders.topics").write_text("orders:3:1\n")
+    (directory / "20-orders.jsonl").write_text('{"topic": "orders", "value": "seed"}\n')
+    (directory / "30-more.sh").write_text("until test -e ../go; do sleep 0.01; done\nkmini topic create more\n")
+    process = start(broker_stage["CMD"].command, image)
+    address, link = process.stdout.readline().strip(), process.stdout.readline()
+    assert link.startswith("http://")
+    said = subprocess.run(check, env=image, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 1
+    assert "is not done yet" in said.stderr
+    (directory.parent / "go").touch()
+    assert process.stdout.readline().startswith("ready: ")
+    subprocess.run(check, env=image, capture_output=True, timeout=60, check=True)
+    command = ["kmini", "topic", "list", "-b", address]
+    listed = subprocess.run(command, env=image, capture_output=True, text=True, timeout=60, check=True)
+    assert listed.stdout.splitlines() == ["more", "orders"]
+
+
+def broker_env(broker_stage: dict[str, Instruction], name: str) -> str:
+    """The value of a variable of the image."""
+    return dict(word.partition("=")[::2] for word in broker_stage["ENV"].words)[name]
 
 
 def test_the_samples_of_the_stack_understand_each_other(start: Start) -> None:
