@@ -51,19 +51,22 @@ USED = frozenset(
 """The ones among these variables that kmini uses."""
 
 MAX_PORT = 65535
+MAX_BROKERS = 100
+"""Most brokers in one process."""
 MAX_INIT_TIMEOUT_MS = 86_400_000
 """Milliseconds of a day, the longest that a script of the init directory may take."""
 
 TOPICS = "KAFKA_CREATE_TOPICS"
 HTTP_PORT = "KMINI_HTTP"
 HTTP_HOST = "KMINI_HTTP_HOST"
+BROKERS = "KMINI_BROKERS"
 INIT_DIR = "KMINI_INIT_DIR"
 INIT_TIMEOUT_MS = "KMINI_INIT_TIMEOUT_MS"
 
 PROGRAM_VARIABLES = frozenset(
     """
     KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_LOG_FORMAT
-    KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS
+    KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_BROKERS KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS
     """.split()  # noqa: SIM905 (names, not code)
 )
 """kmini's own variables that are no settings of a broker."""
@@ -103,6 +106,8 @@ class Environment(NamedTuple):
     """The directory of files that the start runs; empty without one."""
     init_timeout_ms: int | None = None
     """Milliseconds that a script of it may take; None for the default."""
+    brokers: int = 1
+    """The number of brokers."""
     is_read: bool = True
 
     def say(self) -> None:
@@ -151,7 +156,8 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         _http_port(environ.get(HTTP_PORT, "").strip()),
         environ.get(HTTP_HOST, "").strip(),
         environ.get(INIT_DIR, "").strip(),
-        _milliseconds(INIT_TIMEOUT_MS, environ.get(INIT_TIMEOUT_MS, "").strip()),
+        _number(INIT_TIMEOUT_MS, environ, MAX_INIT_TIMEOUT_MS, "milliseconds"),
+        _number(BROKERS, environ, MAX_BROKERS, "a number of brokers") or 1,
     )
 
 
@@ -276,10 +282,11 @@ def _http_port(text: str) -> int | None:
     return int(text)
 
 
-def _milliseconds(variable: str, text: str) -> int | None:
-    """The number of milliseconds, from 1 to that of a day, that a variable names; None if it is empty."""
+def _number(variable: str, environ: Mapping[str, str], most: int, expected: str) -> int | None:
+    """The number, from 1 to `most`, that a variable names; None if it is empty."""
+    text = environ.get(variable, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 8 and 0 < int(text) <= MAX_INIT_TIMEOUT_MS):
-        raise click.UsageError(f"{variable}={text}: milliseconds were expected, from 1 to {MAX_INIT_TIMEOUT_MS}")
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 0 < int(text) <= most):
+        raise click.UsageError(f"{variable}={text}: {expected} was expected, from 1 to {most}")
     return int(text)

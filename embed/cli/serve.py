@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kmini.cli.environment import (
+    MAX_BROKERS,
     MAX_INIT_TIMEOUT_MS,
     MAX_PORT,
     NO_ENVIRONMENT,
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LOOPBACK = "127.0.0.1"
-MAX_BROKERS = 100
-"""Most brokers in one process."""
 
 
 @click.command()
@@ -58,7 +57,6 @@ MAX_BROKERS = 100
     "count",
     metavar="NUMBER",
     type=click.IntRange(1, MAX_BROKERS),
-    default=1,
     help="Number of brokers, on PORT and the ports after it.  [default: 1]",
 )
 @click.option(
@@ -120,7 +118,7 @@ def serve(
     settings: tuple[str, ...],
     host: str | None,
     port: int | None,
-    count: int,
+    count: int | None,
     data_dir: str | None,
     topics: tuple[str, ...],
     as_version: str | None,
@@ -164,6 +162,7 @@ def serve(
         environment.say()
         config = _config(properties, host, port)
         configs = [config]
+        count = count or environment.brokers
         if count > 1:
             from kmini.cli.several_brokers import configs_after
 

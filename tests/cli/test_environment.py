@@ -169,7 +169,14 @@ def test_the_init_directory_and_its_time_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "1s", "86400001", "٣"])
 def test_a_time_of_the_init_directory_that_is_none_is_named(text: str) -> None:
-    assert refusal_of({"KMINI_INIT_TIMEOUT_MS": text}).endswith("milliseconds were expected, from 1 to 86400000")
+    assert refusal_of({"KMINI_INIT_TIMEOUT_MS": text}).endswith("milliseconds was expected, from 1 to 86400000")
+
+
+def test_the_number_of_brokers_is_read() -> None:
+    assert read_environment({"KMINI_BROKERS": "3"}).brokers == 3
+    assert read_environment({"KMINI_BROKERS": ""}).brokers == 1
+    said = "KMINI_BROKERS=0: a number of brokers was expected, from 1 to 100"
+    assert refusal_of({"KMINI_BROKERS": "0"}) == said
 
 
 def test_the_names_that_are_no_settings_are_none() -> None:
