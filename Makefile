@@ -16,7 +16,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
-  control-clients axe clean
+  control-clients compose-model axe clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,7 +24,7 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients ## run the tests
+test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients compose-model ## run the tests
 	$(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
@@ -99,6 +99,12 @@ old-client: $(VENV)/bin/python
 	         --target .peers/$(OLD_CLIENT) $(subst python-,python==,$(OLD_CLIENT)) \
 	       && touch .peers/$(OLD_CLIENT)/.complete; } \
 	  || echo "could not fetch $(OLD_CLIENT): the tests that need it will skip"
+
+# The parser of docker compose, which reads the compose files in the tests.
+compose-model:
+	@if command -v go >/dev/null; then \
+	  cd tests/support/docker/compose_model && go vet . || echo "could not fetch compose's parser: the tests that need it will skip"; \
+	else echo "no go: the tests that need compose's parser will skip"; fi
 
 # The clients of examples/control: Node's, whose package.json says which release, and Go's, compiled once into Go's cache.
 control-clients:

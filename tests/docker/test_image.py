@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.version import Version
 
 from support.docker.dockerfile import BROKER, DOCKER, ROOT, Instruction, last_of, read_stages, tag
@@ -30,12 +29,6 @@ def stages() -> dict[str, list[Instruction]]:
 def broker_stage(stages: dict[str, list[Instruction]]) -> dict[str, Instruction]:
     assert list(stages)[-1] == BROKER, "what is built without a target"
     return last_of(stages[BROKER])
-
-
-@pytest.fixture(scope="module")
-def compose() -> dict:
-    found: dict = yaml.safe_load((DOCKER / "compose.yaml").read_text())
-    return found
 
 
 # --- what the files say
@@ -73,34 +66,10 @@ def test_a_command_of_the_users_replaces_ours(stages: dict[str, list[Instruction
     assert "ENTRYPOINT" not in {one.name for one in stages["broker"]}
 
 
-def test_the_stack_is_a_broker_a_producer_a_consumer_and_something_to_look_at_them(compose: dict, stages) -> None:
-    services = compose["services"]
-    assert set(services) == {"broker", "producer", "consumer", "ui"}
-    for service in services.values():
-        if build := service.get("build"):
-            assert build["target"] in stages
-            assert (DOCKER / build["context"] / build["dockerfile"]).resolve() == DOCKER / "Dockerfile"
-        if service is not services["broker"]:
-            assert service["depends_on"] == {"broker": {"condition": "service_healthy"}}
-    for name in ("producer", "consumer"):
-        assert (DOCKER / "sample" / services[name]["command"][1]).exists()
-
-
 def test_the_control_api_has_a_port_and_what_it_needs(stages, broker_stage: dict[str, Instruction]) -> None:
     assert "KMINI_HTTP=8090" in broker_stage["ENV"].words
     assert broker_stage["EXPOSE"].words == ["9092", "8090"]
     assert any("pip install --no-cache-dir '.[http]'" in one.rest for one in stages["build"])
-
-
-def test_the_stack_needs_no_listener_settings(compose: dict) -> None:
-    assert not [name for name in compose["services"]["broker"]["environment"] if "LISTENER" in name]
-
-
-def test_the_data_of_the_stack_are_on_its_volume(compose: dict, broker_stage: dict[str, Instruction]) -> None:
-    (volume,) = compose["services"]["broker"]["volumes"]
-    name, _, path = volume.partition(":")
-    assert name in compose["volumes"]
-    assert f"KAFKA_LOG_DIRS={path}" in broker_stage["ENV"].words
 
 
 # --- the tag
