@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from support.docker.container_init import Spec
 
@@ -39,13 +39,15 @@ def why_not() -> str:
 class Container:
     """A running container of the image. Its lines are kept by stream, `stdout` and `stderr`."""
 
-    def __init__(self, root: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, command: Sequence[str], environ: Mapping[str, str], **options: Any) -> None:
+        """`root` is an empty directory; `options` are those of `Spec`."""
         self._stack = ExitStack()
         self._heard = threading.Condition()
         self.lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._open = set(self.lines)
         self.command, self.environ = list(command), dict(environ)
         self._root = root
+        self._options = options
 
     def __enter__(self) -> Container:
         reading, writing = os.pipe()
@@ -62,9 +64,9 @@ class Container:
             os.close(writing)
             self.process = self._stack.enter_context(process)
             self._stack.callback(process.kill)
-            spec = Spec(str(self._root), self.command, self.environ, HOSTNAME)
+            spec = Spec(str(self._root), self.command, self.environ, HOSTNAME, **self._options)
             assert process.stdin is not None
-            process.stdin.write(json.dumps(spec._asdict()))
+            process.stdin.write(json.dumps({**spec._asdict(), "binds": {**spec.binds}}))
             process.stdin.close()
             for name in self.lines:
                 threading.Thread(target=self._listen, args=(name, getattr(process, name)), daemon=True).start()
