@@ -201,7 +201,7 @@ class _Filler:
     def _partition_of(self, row: _Row, partitions: int) -> int:
         if row.partition is not None:
             return row.partition
-        from kmini.client.partitioner import partition_for_key
+        from kmini.protocol.records.partitioner import partition_for_key
 
         key = row.record.key
         return next(self._turns) % partitions if key is None else partition_for_key(key, partitions)

@@ -7,6 +7,7 @@ answer. aiohttp is imported once clients of Kafka can connect, in a thread, so t
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,8 +31,14 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "KMINI_HTTP_TOKEN"
 """The token that requests must bring. It is no option, because other users of a machine see the options of programs."""
 
-CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Where OpenSSL looks for the certificates of the system."""
+IMPORT_SWITCHES = {
+    "SSL_CERT_FILE": os.devnull,
+    "SSL_CERT_DIR": os.devnull,
+    "FROZENLIST_NO_EXTENSIONS": "1",
+}
+"""Environment variables while aiohttp is imported, so that it leaves out of memory what the server does not use: the
+certificates of the system for aiohttp's client (2 MiB), and the C++ library under frozenlist (1 MiB), which keeps some
+lists that a request only reads."""
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
@@ -147,10 +154,10 @@ def address_inside(broker: BrokerServer) -> str:
 
 
 def _import_server() -> None:
-    """Import the server, and with it aiohttp, whose client loads the certificates of the system when it is imported:
-    2 MiB that nothing here uses. It finds none."""
-    before = {name: os.environ.get(name) for name in CERTIFICATES}
-    os.environ.update(dict.fromkeys(CERTIFICATES, os.devnull))
+    """Import the server, and with it aiohttp, without what of that the server does not use."""
+    mimetypes.init(files=())  # otherwise aiohttp reads the machine's tables of media types
+    before = {name: os.environ.get(name) for name in IMPORT_SWITCHES}
+    os.environ.update(IMPORT_SWITCHES)
     try:
         import kmini.control.control_server  # noqa: F401 (it is wanted in memory)
     finally:
