@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -121,6 +121,21 @@ class Container:
         with self._heard:
             self._heard.wait_for(lambda: has_come() or not self._open, TIMEOUT_S)
             assert has_come(), f"{pattern} did not come\n{self.said()}"
+
+    def output(self, streams: Sequence[str], *, follows: bool) -> Iterator[tuple[str, str]]:
+        """The lines of these streams so far, each with its stream; with `follows` those to come, too, until the end."""
+        given = dict.fromkeys(streams, 0)
+        while True:
+            with self._heard:
+                new = [(name, line) for name in streams for line in self.lines[name][given[name] :]]
+                is_over = not follows or not self._open
+                if not new and not is_over:
+                    self._heard.wait(0.5)
+            for name, line in new:
+                given[name] += 1
+                yield name, line
+            if is_over and not new:
+                return
 
     def said(self) -> str:
         return "\n".join(f"{name}: {line}" for name, lines in self.lines.items() for line in lines)
