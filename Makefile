@@ -16,7 +16,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
-  control-clients registry-clients axe clean
+  control-clients registry-clients compose-model testcontainers axe clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,7 +24,7 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients registry-clients ## run the tests
+test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients registry-clients compose-model ## run the tests
 	$(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
@@ -39,10 +39,10 @@ links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), aft
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
-soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars axe ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
+soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars axe testcontainers ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
 	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/pipeline/test_examples.py tests/control_page tests/oracle/test_same_answers_old_versions.py \
 	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
-	  tests/clients/test_exactly_once.py -n $(WORKERS) $(PYTEST_ARGS)
+	  tests/clients/test_exactly_once.py tests/docker/test_real_modules.py -n $(WORKERS) $(PYTEST_ARGS)
 
 bench: $(VENV)/installed-test kafka-jars kfake ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
 	$(BIN)/python bench/measured.py $(BENCH_ARGS)
@@ -113,6 +113,27 @@ registry-clients:
 	  cd tests/clients/registry_clients/go && go build -o $(REGISTRY_CLIENTS)/registry-client . \
 	    || echo "could not fetch the clients of a registry for Go: the test that needs them will skip"; \
 	else echo "no go: the test of a registry's clients for Go will skip"; fi
+
+# Testcontainers' modules for Java, Go and Node, which start the image in the tests, unmodified.
+TESTCONTAINERS := $(CURDIR)/.peers/testcontainers
+MODULES := tests/support/docker/modules
+testcontainers: ## fetch Testcontainers' modules, which tests/docker/test_real_modules.py runs: a minute
+	@mkdir -p $(TESTCONTAINERS)/java $(TESTCONTAINERS)/node
+	@[ -e $(TESTCONTAINERS)/java/.complete ] || ! command -v mvn >/dev/null \
+	  || { mvn -q -B -f $(MODULES)/java/pom.xml dependency:copy-dependencies -DoutputDirectory=$(TESTCONTAINERS)/java \
+	       && touch $(TESTCONTAINERS)/java/.complete; } || echo "could not fetch Testcontainers for Java: its tests will skip"
+	@[ -e $(TESTCONTAINERS)/node/.complete ] || ! command -v npm >/dev/null \
+	  || { cp $(MODULES)/node/package.json $(TESTCONTAINERS)/node/ \
+	       && npm install --silent --no-audit --no-fund --prefix $(TESTCONTAINERS)/node && touch $(TESTCONTAINERS)/node/.complete; } \
+	  || echo "could not fetch Testcontainers for Node: its tests will skip"
+	@[ -e $(TESTCONTAINERS)/go ] || ! command -v go >/dev/null \
+	  || (cd $(MODULES)/go && go build -o $(TESTCONTAINERS)/go .) || echo "could not fetch Testcontainers for Go: its tests will skip"
+
+# The parser of docker compose, which reads the compose files in the tests.
+compose-model:
+	@if command -v go >/dev/null; then \
+	  cd tests/support/docker/compose_model && go vet . || echo "could not fetch compose's parser: the tests that need it will skip"; \
+	else echo "no go: the tests that need compose's parser will skip"; fi
 
 # The clients of examples/control: Node's, whose package.json says which release, and Go's, compiled once into Go's cache.
 control-clients:

@@ -389,13 +389,14 @@ class BrokerServer:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         self.server.connect(protocol, ours)
 
-    def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
-        """The address of this broker for a client that connected to the same listener of another broker, at `host`;
-        None if this broker has no such listener."""
+    def address_for(self, listener: str, host: str, *, is_mapped: bool) -> tuple[str, int] | None:
+        """The address of this broker for a client that connected to the same listener of another broker, at `host`, or
+        through a published port; None if this broker has no such listener."""
         ours = self.server.listener(listener)
         if ours is None:
             return None
-        return self.server.advertised_at(ours) or (host, ours.port)
+        mapped = self.config.current.kmini_mapped_listeners.get(listener) if is_mapped else None
+        return self.server.advertised_at(ours) or mapped or (host, ours.port)
 
     def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
         """Topics were deleted, given as ids by name: forget their counters, and the committed offsets and transactions

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -100,6 +99,8 @@ def check_exists(data_dir: str, name: str) -> None:
 def delete(data_dir: str, name: str) -> None:
     """Delete a snapshot. Raises SnapshotError if there is none of this name, and OSError."""
     check_exists(data_dir, name)
+    import shutil  # start-up time counts
+
     shutil.rmtree(os.path.join(data_dir, _FOLDER, name))
 
 

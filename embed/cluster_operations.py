@@ -14,7 +14,6 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.topology import PartitionState
 from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
-from kmini.broker.metrics_text import metrics_text_in_turns
 from kmini.broker.purgatory import Operation
 from kmini.broker.resetting import ResetReport
 from kmini.broker.snapshots import Saved
@@ -168,6 +167,8 @@ class ClusterOperations(SharedOperations):
     async def metrics_text(self, broker: int | None = None) -> str:
         """The metrics of one broker, in Prometheus' text format; by default those of the running broker with the lowest
         number. Raises BrokerNotRunning."""
+        from kmini.broker.metrics_text import metrics_text_in_turns  # start-up time counts
+
         return await metrics_text_in_turns(self.broker(min(self.core.brokers, default=0) if broker is None else broker))
 
     async def stop_broker(self, broker: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict
 
 from kmini.broker.journal.entries import JournalEntry, JournalReader
@@ -184,6 +183,8 @@ def _selection(api: str | None, what: What) -> Selection:
 def _check_known(argument: str, name: str, names: Iterable[str]) -> None:
     known = [*names]
     if name not in known:
+        from difflib import get_close_matches  # start-up time counts
+
         near = get_close_matches(name, known, n=3, cutoff=0.5)
         raise ValueError(
             f"{argument}={name!r}: Kafka has none of this name" + (f"; near: {', '.join(near)}" if near else "")

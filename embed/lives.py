@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.journal.request_journal import RequestJournal
-from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.cluster_operations import ClusterOperations
 from kmini.operations import Operations
 from kmini.registry_beside import RegistryBeside
 from kmini.shared_operations import SharedOperations
+
+if TYPE_CHECKING:
+    from kmini.cluster_operations import ClusterOperations
 
 Table = TypeVar("Table", bound=SharedOperations)
 PlaceFaults = Callable[[BrokerServer], None]
@@ -120,7 +121,7 @@ class BrokerLife(Life[Operations]):
             await running.core.stop(keeps_data=keeps_data)
 
 
-class ClusterLife(Life[ClusterOperations]):
+class ClusterLife(Life["ClusterOperations"]):
     """The life of several brokers."""
 
     def __init__(self, configs: Sequence[BrokerConfig], *given: Any, **options: Any) -> None:
@@ -130,6 +131,9 @@ class ClusterLife(Life[ClusterOperations]):
         """The configuration of each broker, once it runs with the ports that it has bound."""
 
     async def _start(self, data_dir: str, *, is_temporary: bool) -> ClusterOperations:
+        from kmini.broker.local_cluster import LocalCluster  # one broker starts without them
+        from kmini.cluster_operations import ClusterOperations
+
         core = LocalCluster(
             self.configs,
             data_dir,

@@ -12,7 +12,6 @@ from kmini.argument_checks import Config
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import Controller
-from kmini.broker.metrics_text import metrics_text_in_turns
 from kmini.broker.network.kept_ports import KeptPorts
 from kmini.broker.network.listeners import Endpoint
 from kmini.contents import PartitionOffsets
@@ -98,6 +97,8 @@ class Operations(SharedOperations):
 
     async def metrics_text(self) -> str:
         """The metrics, in Prometheus' text format."""
+        from kmini.broker.metrics_text import metrics_text_in_turns  # start-up time counts
+
         return await metrics_text_in_turns(self.core)
 
     # --- the one broker of its topology

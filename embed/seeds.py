@@ -17,10 +17,10 @@ from kmini.broker.replication.reconciliation import reconcile
 from kmini.broker.scheduler import in_thread
 from kmini.json_data import data_from_json
 from kmini.phrases import there_is_no_partition
-from kmini.protocol.errors import UnknownTopicOrPartition
+from kmini.protocol.errors import InvalidTopic, UnknownTopicOrPartition
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
-from kmini.protocol.topics import TopicPartition
+from kmini.protocol.topics import TopicPartition, validate_topic_name
 
 if TYPE_CHECKING:
     from kmini.shared_operations import SharedOperations
@@ -102,6 +102,36 @@ async def _load_lines(target: Target, path: str, topic: str | None) -> dict[str,
     return await filler.finish()
 
 
+async def check_lines(target: Target, path: str) -> None:
+    """Check all lines of a file that `load` is to load. Creates missing topics, as `load` does, once all lines are
+    right, and appends nothing. Raises SeedError, which names the line, and KafkaError."""
+    last_places: dict[str, tuple[int, str]] = {}
+    """The largest partition that a line names, and that line, by topic; -1 if none does."""
+    file = await in_thread(open, path, "rb")
+    with file:
+        lines = enumerate(file, start=1)
+        while chunk := await in_thread(_some, lines):
+            for number, line in chunk:
+                if line.strip():
+                    where = f"{path}, line {number}"
+                    row = _row_of(line, where, 0)
+                    partition = -1 if row.partition is None else row.partition
+                    if row.topic not in last_places:
+                        _check_name(row.topic, where)
+                    last_places[row.topic] = max(last_places.get(row.topic, (-1, where)), (partition, where))
+    for topic, (partition, where) in last_places.items():
+        count = await target.partitions_of(topic)
+        if partition >= count:
+            raise SeedError(f"{where}: {there_is_no_partition(topic, partition, count)}")
+
+
+def _check_name(topic: str, where: str) -> None:
+    try:
+        validate_topic_name(topic)
+    except InvalidTopic as error:
+        raise SeedError(f"{where}: topic {topic!r}: {error.message}") from None
+
+
 async def load_entries(target: Target, entries: Iterable[object]) -> dict[str, int]:
     """Load records, each as the object that a line has; return the number of records by topic. Raises SeedError."""
     filler, now_ms = _Filler(target), target.now_ms()
@@ -171,7 +201,7 @@ class _Filler:
     def _partition_of(self, row: _Row, partitions: int) -> int:
         if row.partition is not None:
             return row.partition
-        from kmini.client.partitioner import partition_for_key
+        from kmini.protocol.records.partitioner import partition_for_key
 
         key = row.record.key
         return next(self._turns) % partitions if key is None else partition_for_key(key, partitions)

@@ -8,7 +8,6 @@ from kmini.argument_checks import ARGUMENTS
 from kmini.arrivals import Reading, RecordsMissing, missing_records
 from kmini.broker.broker import BrokerServer
 from kmini.broker.replication.partition import Partition
-from kmini.client.partitioner import partition_for_key
 from kmini.contents import Isolation, PartitionOffsets, Record, shown
 from kmini.expectation import Expectation
 from kmini.followers import followers_of, until_in_step
@@ -16,6 +15,7 @@ from kmini.handle import Awaiting, Blocking, Handle, checking, method, takes_lon
 from kmini.phrases import counted
 from kmini.protocol.errors import PolicyViolation
 from kmini.protocol.messages.delete_records import HIGH_WATERMARK
+from kmini.protocol.records.partitioner import partition_for_key
 from kmini.record_arguments import Headers
 from kmini.selection import Mark, Predicate, Selection
 from kmini.shared_operations import SharedOperations

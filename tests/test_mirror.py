@@ -16,6 +16,8 @@ STANDS_FOR = {
     "embed/cli/audit_policies.py": "tests/pipeline/audit/test_policies.py",
     "embed/cli/broker_call.py": "tests/cli/test_program.py",
     "embed/cli/graduate.py": "tests/graduation/test_command.py",
+    "embed/cli/init_done.py": "tests/cli/test_init_directory.py",
+    "embed/cli/init_runners.py": "tests/cli/test_init_directory.py",
     "embed/cli/pipeline.py": "tests/pipeline/stages/test_pipeline_file.py",
     "embed/control/connected_tables.py": "tests/embed/control/test_connected.py",
     "embed/control/control_client.py": "tests/embed/control/test_connected.py",

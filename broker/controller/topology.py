@@ -98,7 +98,7 @@ class BrokerHandle(Protocol):
     def connect(self, protocol: asyncio.Protocol) -> None:
         """Connect another broker of this process, without a socket. Raises ConnectionRefusedError."""
 
-    def address_for(self, listener: str, host: str) -> tuple[str, int] | None:
+    def address_for(self, listener: str, host: str, *, is_mapped: bool) -> tuple[str, int] | None:
         """The address of this broker for a client that connected to the same listener of another broker, at `host`;
         None if this broker has no such listener."""
 

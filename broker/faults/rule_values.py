@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
@@ -31,6 +30,8 @@ _RATE_UNITS = {"B": 1, "KB": 1_000, "KiB": 1_024, "MB": 1_000_000, "MiB": 1 << 2
 
 def nearest(name: object, names: Iterable[str]) -> str:
     """Which of these names is meant, as the end of a message: "; did you mean Fetch?"; empty if none is near."""
+    import difflib  # start-up time counts
+
     by_fold = {known.casefold(): known for known in names}
     found = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=0.5)
     return f"; did you mean {by_fold[found[0]]}?" if found else ""

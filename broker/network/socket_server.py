@@ -267,11 +267,14 @@ class Server:
     def addresses_for(self, connection: ArrivedConnection) -> dict[int, tuple[str, int]]:
         """The host and port of each live broker for this client, by node id: of the listener of the same name."""
         services, addresses = self.services, {}
+        is_mapped = self._is_mapped(connection)
         for registered in services.controller.brokers:
             if registered.node_id == services.node_id:
                 addresses[registered.node_id] = self.address_for(connection)
             elif registered.broker is not None:
-                found = registered.broker.address_for(connection.listener.name, connection.arrived_at[0])
+                found = registered.broker.address_for(
+                    connection.listener.name, connection.arrived_at[0], is_mapped=is_mapped
+                )
                 if found is not None:
                     addresses[registered.node_id] = found
         return addresses
@@ -285,9 +288,11 @@ class Server:
         if advertised is not None:
             return advertised
         mapped = self.services.config.current.kmini_mapped_listeners.get(connection.listener.name)
-        if mapped and self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0]):
-            return mapped
-        return connection.arrived_at
+        return mapped if mapped and self._is_mapped(connection) else connection.arrived_at
+
+    def _is_mapped(self, connection: ArrivedConnection) -> bool:
+        """Whether a client arrived through a published port of the host."""
+        return self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0])
 
     def advertised_at(self, listener: Listener) -> tuple[str, int] | None:
         """The host and port that clients of a listener are told; None for those at which they arrived."""

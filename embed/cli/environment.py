@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
-from typing import NamedTuple
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from kmini.cli.wanted_topics import NewTopic
 
 PREFIX = "KAFKA_"
 OWN_PREFIX = "KMINI_"
@@ -48,16 +51,25 @@ USED = frozenset(
 """The ones among these variables that kmini uses."""
 
 MAX_PORT = 65535
+MAX_BROKERS = 100
+"""Most brokers in one process."""
+MAX_INIT_TIMEOUT_MS = 86_400_000
+"""Milliseconds of a day, the longest that a script of the init directory may take."""
 
+TOPICS = "KAFKA_CREATE_TOPICS"
 HTTP_PORT = "KMINI_HTTP"
 HTTP_HOST = "KMINI_HTTP_HOST"
 REGISTRY_PORT = "KMINI_SCHEMA_REGISTRY"
 REGISTRY_HOST = "KMINI_SCHEMA_REGISTRY_HOST"
+BROKERS = "KMINI_BROKERS"
+INIT_DIR = "KMINI_INIT_DIR"
+INIT_TIMEOUT_MS = "KMINI_INIT_TIMEOUT_MS"
 
 PROGRAM_VARIABLES = frozenset(
     """
     KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_LOG_FORMAT
     KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_SCHEMA_REGISTRY KMINI_SCHEMA_REGISTRY_HOST
+    KMINI_BROKERS KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS
     """.split()  # noqa: SIM905 (names, not code)
 )
 """kmini's own variables that are no settings of a broker."""
@@ -75,22 +87,6 @@ AWAITED_BY_JAVA = "Transitioning from RECOVERY to RUNNING"
 
 LOG_LEVELS = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warning"}
 """kmini's log levels for log4j's; higher levels of log4j are `error`."""
-
-
-class NewTopic(NamedTuple):
-    """A topic that is created before clients can connect."""
-
-    name: str
-    partitions: int
-    cleanup_policy: str = ""
-    option: str = "--topic"
-    """The option or variable that error messages name."""
-    replicas: int = -1
-    """Replication factor; -1 for `default.replication.factor`."""
-
-    @property
-    def configs(self) -> dict[str, str]:
-        return {"cleanup.policy": self.cleanup_policy} if self.cleanup_policy else {}
 
 
 class Environment(NamedTuple):
@@ -113,6 +109,12 @@ class Environment(NamedTuple):
     """The port of the schema registry, 0 for any free one; None without a schema registry."""
     registry_host: str = ""
     """The address of the schema registry; empty for every one, as the broker's is by default."""
+    init_dir: str = ""
+    """The directory of files that the start runs; empty without one."""
+    init_timeout_ms: int | None = None
+    """Milliseconds that a script of it may take; None for the default."""
+    brokers: int = 1
+    """The number of brokers."""
     is_read: bool = True
 
     def say(self) -> None:
@@ -151,11 +153,10 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
     _listen_for_advertised(properties)
     _take_host_and_port(properties, environ)
     _check_roles(properties)
-    topics = list(_topics(environ))
     level = environ.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").strip().upper()
     return Environment(
         properties,
-        topics,
+        _topics(environ.get(TOPICS, ""), environ.get("KAFKA_CREATE_TOPICS_SEPARATOR", "")),
         (environ.get("CLUSTER_ID") or environ.get("KAFKA_KRAFT_CLUSTER_ID") or "").strip(),
         LOG_LEVELS.get(level, "error") if level else "",
         sorted(ignored),
@@ -163,6 +164,9 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         environ.get(HTTP_HOST, "").strip(),
         _port(REGISTRY_PORT, environ, "schema registry"),
         environ.get(REGISTRY_HOST, "").strip(),
+        environ.get(INIT_DIR, "").strip(),
+        _number(INIT_TIMEOUT_MS, environ, MAX_INIT_TIMEOUT_MS, "milliseconds"),
+        _number(BROKERS, environ, MAX_BROKERS, "a number of brokers") or 1,
     )
 
 
@@ -270,6 +274,14 @@ def _check_roles(properties: Mapping[str, str]) -> None:
         )
 
 
+def _topics(text: str, separator: str) -> list[NewTopic]:
+    if not text:
+        return []
+    from kmini.cli.wanted_topics import parse_topics
+
+    return list(parse_topics(text, TOPICS, separator))
+
+
 def _port(variable: str, environ: Mapping[str, str], what: str) -> int | None:
     """The port that a variable names; None if it is empty."""
     text = environ.get(variable, "").strip()
@@ -280,31 +292,11 @@ def _port(variable: str, environ: Mapping[str, str], what: str) -> int | None:
     return int(text)
 
 
-# --- topics
-
-
-def _topics(environ: Mapping[str, str]) -> Iterator[NewTopic]:
-    """The topics of KAFKA_CREATE_TOPICS: `name:partitions:replicas[:cleanup.policy]`, separated by commas or line
-    ends."""
-    for text in _items(environ.get("KAFKA_CREATE_TOPICS", ""), environ.get("KAFKA_CREATE_TOPICS_SEPARATOR", "")):
-        name, *rest = (part.strip() for part in text.split(":"))
-        counts, policies = rest[:2], rest[2:]
-        if len(counts) < 2 or len(policies) > 1 or not all(count.isdecimal() and int(count) for count in counts):
-            raise click.UsageError(
-                f"KAFKA_CREATE_TOPICS: {text}: name:partitions:replicas or name:partitions:replicas:cleanup.policy "
-                "was expected"
-            )
-        yield NewTopic(name, int(counts[0]), "".join(policies), "KAFKA_CREATE_TOPICS", int(counts[1]))
-
-
-def _items(text: str, separator: str) -> list[str]:
-    """Split the topics. `compact,delete` is one cleanup policy although commas separate topics."""
-    separators = ",\n" if separator.startswith("$") else f",\n{separator}"  # bash's $'\n' arrives unexpanded
-    items: list[str] = []
-    for item in re.split(f"[{re.escape(separators)}]", text):
-        item = item.strip()
-        if item in ("compact", "delete") and items and items[-1].count(":") == 3:
-            items[-1] += f",{item}"
-        elif item:
-            items.append(item)
-    return items
+def _number(variable: str, environ: Mapping[str, str], most: int, expected: str) -> int | None:
+    """The number, from 1 to `most`, that a variable names; None if it is empty."""
+    text = environ.get(variable, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 0 < int(text) <= most):
+        raise click.UsageError(f"{variable}={text}: {expected} was expected, from 1 to {most}")
+    return int(text)

@@ -6,6 +6,7 @@ answer does not wait.
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +22,14 @@ from kmini.cli.taken_port import remedy
 BACKLOG = 128
 """Connections that wait to be accepted."""
 
-CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Where OpenSSL looks for the certificates of the system."""
+IMPORT_SWITCHES = {
+    "SSL_CERT_FILE": os.devnull,
+    "SSL_CERT_DIR": os.devnull,
+    "FROZENLIST_NO_EXTENSIONS": "1",
+}
+"""Environment variables while aiohttp is imported, so that it leaves out of memory what the servers do not use: the
+certificates of the system for aiohttp's client (2 MiB), and the C++ library under frozenlist (1 MiB), which keeps some
+lists that a request only reads."""
 
 Port = TypeVar("Port", bound="ListeningPort")
 
@@ -64,14 +71,14 @@ def opened(listen: Callable[[], Port], option: str) -> Iterator[Port]:
 
 async def import_server(module: str) -> None:
     """Import a server in a thread, and with it aiohttp."""
-    await asyncio.get_running_loop().run_in_executor(None, _import_without_certificates, module)
+    await asyncio.get_running_loop().run_in_executor(None, _import_server, module)
 
 
-def _import_without_certificates(module: str) -> None:
-    """Import a module. aiohttp's client loads the certificates of the system when it is imported: 2 MiB that nothing
-    here uses. It finds none."""
-    before = {name: os.environ.get(name) for name in CERTIFICATES}
-    os.environ.update(dict.fromkeys(CERTIFICATES, os.devnull))
+def _import_server(module: str) -> None:
+    """Import a module, and with it aiohttp, without what of that the servers do not use."""
+    mimetypes.init(files=())  # otherwise aiohttp reads the machine's tables of media types
+    before = {name: os.environ.get(name) for name in IMPORT_SWITCHES}
+    os.environ.update(IMPORT_SWITCHES)
     try:
         import_module(module)
     finally:

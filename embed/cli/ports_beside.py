@@ -15,6 +15,7 @@ from kmini.cli.environment import Environment
 
 if TYPE_CHECKING:
     from kmini.cli.http_port import HttpPort
+    from kmini.cli.init_directory import InitDirectory
     from kmini.cli.registry_port import RegistryPort
     from kmini.control.steered import Steered
     from kmini.registry.schema_log import Served
@@ -49,16 +50,22 @@ class PortsBeside:
         self._files = files
         self._write = write
 
-    async def serve(self, served: Served | Steered) -> None:
+    @property
+    def runs_files(self) -> bool:
+        """Whether there is an init directory: `serve` says when its files have been run."""
+        return self.http is not None and self.http.init is not None
+
+    async def serve(self, served: Served | Steered, say_ready: Callable[[], None]) -> None:
         """Serve what is wanted in front of what runs, and tell where. The control API comes last: when it says that all
-        is ready, the registry is."""
+        is ready, the registry is. `say_ready` is called when the files of the init directory have been run, if there
+        is one."""
         if self._registry is not None:
             click.echo(f"schema registry {await self._registry.serve(served)}")
             self._tell(_REGISTRY, self._registry.port)
             if self.http is not None:
-                self.http.tell_of_registry(self._registry.port)
+                self.http.tell_of_registry(self._registry.port, self._registry.link)
         if self.http is not None:
-            click.echo(await self.http.serve())
+            click.echo(await self.http.serve(say_ready))
             self._tell(_HTTP, self.http.port)
 
     def _tell(self, kind: _Kind, port: int) -> None:
@@ -79,18 +86,23 @@ class PortsBeside:
 
 @contextmanager
 def open_ports(
-    environment: Environment, given: Mapping[str, Any], write: Callable[[str, str], None]
+    environment: Environment, given: Mapping[str, Any], init: InitDirectory | None, write: Callable[[str, str], None]
 ) -> Iterator[PortsBeside]:
-    """The ports that options or the environment ask for, which listen from now on; `write` writes a text to a file.
-    Raises click.UsageError."""
+    """The ports that options or the environment ask for, which listen from now on. The start runs the files of `init`;
+    `write` writes a text to a file. Raises click.UsageError."""
     with ExitStack() as stack:
         http = registry = None
         place = _place(_HTTP, given, environment.http_port, environment.http_host, environment)
+        if place is None and init is not None:
+            raise click.UsageError(
+                "the files of an init directory need the control API, which says when they are done: add --http PORT, "
+                "or set KMINI_HTTP"
+            )
         if place is not None:
             from kmini.cli.http_port import HttpPort
             from kmini.cli.listening_port import opened
 
-            http = stack.enter_context(opened(lambda: HttpPort(*place), "--http"))
+            http = stack.enter_context(opened(lambda: HttpPort(*place, init), "--http"))
         registry_place = _place(_REGISTRY, given, environment.registry_port, environment.registry_host, environment)
         if registry_place is not None:
             from kmini.cli.listening_port import opened

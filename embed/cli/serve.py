@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmini.cli.environment import (
+    MAX_BROKERS,
+    MAX_INIT_TIMEOUT_MS,
     MAX_PORT,
     NO_ENVIRONMENT,
     Environment,
-    NewTopic,
     complete,
     mounted_file,
     read_environment,
@@ -34,13 +35,12 @@ if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
+    from kmini.cli.init_directory import InitDirectory
     from kmini.cli.ports_beside import PortsBeside
+    from kmini.cli.wanted_topics import NewTopic
     from kmini.control.steered import Steered
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-
-MAX_BROKERS = 100
-"""Most brokers in one process."""
 
 
 @click.command()
@@ -55,7 +55,6 @@ MAX_BROKERS = 100
     "count",
     metavar="NUMBER",
     type=click.IntRange(1, MAX_BROKERS),
-    default=1,
     help="Number of brokers, on PORT and the ports after it.  [default: 1]",
 )
 @click.option(
@@ -103,6 +102,17 @@ MAX_BROKERS = 100
 @click.option(
     "--registry-port-file", metavar="FILE", help="File for the port of the schema registry, once it is served."
 )
+@click.option(
+    "--init-dir",
+    metavar="DIR",
+    help="Run the files in DIR, *.topics, *.jsonl, *.json and *.sh, before the control API says ready.",
+)
+@click.option(
+    "--init-timeout-ms",
+    metavar="MS",
+    type=click.IntRange(1, MAX_INIT_TIMEOUT_MS),
+    help="Time that a script of --init-dir may take.  [default: 60000]",
+)
 @log_format_option
 @click.option(
     "--env",
@@ -115,12 +125,14 @@ def serve(
     settings: tuple[str, ...],
     host: str | None,
     port: int | None,
-    count: int,
+    count: int | None,
     data_dir: str | None,
     topics: tuple[str, ...],
     as_version: str | None,
     port_file: str | None,
     log_level: str | None,
+    init_dir: str | None,
+    init_timeout_ms: int | None,
     log_format: str,
     from_environment: bool,
     **beside: Any,
@@ -134,6 +146,7 @@ def serve(
     With --registry, the line after them has the address of the schema registry, and with --http the next one is the
     link of the control API, each once it is served. Where the control API listens at another address than this
     machine's own, requests need a token: that of KMINI_HTTP_TOKEN, or a new one that the link has.
+    With --init-dir, /health of the control API says ready when the files have been run, in the order of their names.
 
     \b
     kmini serve                                     to try it: 127.0.0.1:9092, no stored data
@@ -145,7 +158,7 @@ def serve(
     kmini serve --registry 8081                     with a schema registry
     """
     with _collection_paused():
-        new_topics = [_parse_topic(text) for text in topics]
+        new_topics = _topics(topics)
         environment = read_environment(os.environ) if from_environment else NO_ENVIRONMENT
         properties = settings_of(properties_file, environment, settings, is_container=from_environment)
         if data_dir is not None:
@@ -156,12 +169,15 @@ def serve(
         environment.say()
         config = _config(properties, host, port)
         configs = [config]
+        count = count or environment.brokers
         if count > 1:
             from kmini.cli.several_brokers import configs_after
 
             configs += configs_after(config, count)
-        with _ports_beside(environment, beside) as ports, _data_directory(config) as directory:
-            _run(configs, directory, [*environment.topics, *new_topics], port_file, environment, ports)
+        wanted = [*environment.topics, *new_topics]
+        init = _init(init_dir or environment.init_dir, init_timeout_ms or environment.init_timeout_ms, wanted)
+        with _ports_beside(environment, beside, init) as ports, _data_directory(config) as directory:
+            _run(configs, directory, wanted, port_file, environment, ports)
 
 
 @contextmanager
@@ -269,6 +285,11 @@ async def _serve(
     ports: PortsBeside | None,
 ) -> None:
     stopping = told_to_stop(loop)
+
+    def say_ready() -> None:
+        for broker in served.brokers:
+            environment.say_ready(broker.node_id)
+
     await served.start()
     gc.freeze()  # these objects stay: no collection needs to examine them
     gc.enable()
@@ -276,14 +297,14 @@ async def _serve(
         for broker in served.brokers:
             for listener in broker.server.listeners:
                 click.echo(listener.address)
-        for broker in served.brokers:
-            environment.say_ready(broker.node_id)
+        if ports is None or not ports.runs_files:
+            say_ready()
         if not environment.is_read:
             show_first_steps(served.brokers[0])
         if port_file is not None:
             _write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
         if ports is not None:
-            await ports.serve(served)
+            await ports.serve(served, say_ready)
         await stopping
     finally:
         if port_file is not None:
@@ -318,58 +339,21 @@ def told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 
 
 def _create_missing(broker: BrokerServer, topics: list[NewTopic]) -> None:
-    """Create the topics of `--topic` and KAFKA_CREATE_TOPICS; an existing topic is not changed."""
-    from kmini.broker.controller.topics import create
-    from kmini.protocol.errors import KafkaError
+    if topics:
+        from kmini.cli.wanted_topics import create_missing
 
-    for topic in topics:
-        known = broker.controller.topic(topic.name)
-        if known is None:
-            try:
-                create(
-                    broker,
-                    topic.name,
-                    partitions=topic.partitions,
-                    replication_factor=_replicas(topic, len(broker.controller.brokers)),
-                    configs=topic.configs,
-                )
-            except KafkaError as error:
-                raise click.UsageError(f"{topic.option} {topic.name}: {error.message}") from error
-        elif len(known.partitions) != topic.partitions:
-            partitions = "1 partition" if len(known.partitions) == 1 else f"{len(known.partitions)} partitions"
-            notice(f"topic {topic.name} exists with {partitions} and stays so")
-        elif topic.cleanup_policy:
-            policy = known.configs.get("cleanup.policy") or broker.config.current.text_of("log.cleanup.policy") or ""
-            if set(policy.split(",")) != set(topic.cleanup_policy.split(",")):
-                notice(f"topic {topic.name} exists with cleanup.policy={policy} and stays so")
-
-
-def _replicas(topic: NewTopic, brokers: int) -> int:
-    """The requested replication factor, if there are enough brokers."""
-    if topic.replicas <= brokers:
-        return topic.replicas
-    there_are = "there is one broker" if brokers == 1 else f"there are {brokers} brokers"
-    replicas = f"{brokers} {'replica' if brokers == 1 else 'replicas'}"
-    notice(f"topic {topic.name} gets {replicas} instead of {topic.replicas}: {there_are}")
-    return brokers
+        create_missing(broker, topics)
 
 
 # --- arguments
 
 
-def _parse_topic(text: str) -> NewTopic:
-    from kmini.protocol.errors import InvalidTopic
-    from kmini.protocol.topics import validate_topic_name
+def _topics(texts: Iterable[str]) -> list[NewTopic]:
+    if not texts:
+        return []
+    from kmini.cli.wanted_topics import parse_topic
 
-    name, _, rest = text.partition(":")
-    partitions, _, policy = rest.partition(":")
-    if not (partitions.isascii() and partitions.isdigit() and int(partitions)) or policy not in ("", "compact"):
-        raise click.UsageError(f"--topic {text}: NAME:PARTITIONS or NAME:PARTITIONS:compact was expected")
-    try:
-        validate_topic_name(name)
-    except InvalidTopic as error:
-        raise click.UsageError(f"--topic {text}: {error.message}") from error
-    return NewTopic(name, int(partitions), policy)
+    return [parse_topic(text) for text in texts]
 
 
 def settings_of(
@@ -401,14 +385,24 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
     return config.replace(listeners=(first, *others))
 
 
-def _ports_beside(environment: Environment, given: Mapping[str, Any]) -> AbstractContextManager[PortsBeside | None]:
+def _ports_beside(
+    environment: Environment, given: Mapping[str, Any], init: InitDirectory | None
+) -> AbstractContextManager[PortsBeside | None]:
     """The ports beside Kafka's that are asked for, which listen from now on; None without any."""
-    asked = [*given.values(), environment.http_port, environment.registry_port]
+    asked = [*given.values(), environment.http_port, environment.registry_port, init]
     if all(one is None for one in asked):
         return nullcontext()
     from kmini.cli.ports_beside import open_ports
 
-    return open_ports(environment, given, _write_whole)
+    return open_ports(environment, given, init, _write_whole)
+
+
+def _init(directory: str, timeout_ms: int | None, topics: list[NewTopic]) -> InitDirectory | None:
+    if not directory:
+        return None
+    from kmini.cli.init_directory import init_directory
+
+    return init_directory(directory, timeout_ms, topics)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from kmini.broker.settings.broker_config import BrokerConfig
@@ -23,11 +25,20 @@ def configs_after(config: BrokerConfig, count: int) -> list[BrokerConfig]:
                     f"{taken[listener.host, listener.port]} does; set ports in `listeners` that lie further apart"
                 )
             taken[listener.host, listener.port] = node_id
-        advertised = {
-            name: (host, _port_after(port, more)) for name, (host, port) in config.advertised_listeners.items()
-        }
-        configs.append(config.replace(node_id=node_id, listeners=listeners, advertised_listeners=advertised))
+        configs.append(
+            config.replace(
+                node_id=node_id,
+                listeners=listeners,
+                advertised_listeners=_addresses_after(config.advertised_listeners, more),
+                kmini_mapped_listeners=_addresses_after(config.kmini_mapped_listeners, more),
+            )
+        )
     return configs
+
+
+def _addresses_after(told: Mapping[str, tuple[str, int]], more: int) -> dict[str, tuple[str, int]]:
+    """What clients of the broker `more` places later are told, by listener."""
+    return {name: (host, _port_after(port, more)) for name, (host, port) in told.items()}
 
 
 def _port_after(port: int, more: int) -> int:

@@ -31,13 +31,15 @@ class Served(Protocol):
 
     data_dir: str
     """The absolute path of the data directory. Answers do not have it."""
-    rules: ActiveRules
-    """The fault rules. They stay in force when a broker starts again."""
     kind: Literal["broker", "cluster"]
     registry_port: int | None
     """The port of the schema registry beside it; None without one."""
     missing: Sequence[str]
     """What is not done yet of what was asked for at the start: topics, seeds."""
+
+    @property
+    def rules(self) -> ActiveRules:
+        """The fault rules. They stay in force when a broker starts again."""
 
     @property
     def is_running(self) -> bool: ...

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 from kmini.broker.broker import BrokerServer
-from kmini.broker.faults.active_rules import ActiveRules
 from kmini.broker.journal.request_journal import RequestJournal
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.lives import BrokerLife, ClusterLife, Life
 from kmini.shared_operations import SharedOperations
+
+if TYPE_CHECKING:
+    from kmini.broker.faults.active_rules import ActiveRules
 
 
 class Steered:
@@ -30,7 +33,6 @@ class Steered:
     ) -> None:
         """A broker for each configuration. `create_topics` creates the missing ones of the topics that were asked for,
         before clients can connect."""
-        self.rules = ActiveRules()
         self.kind: Literal["broker", "cluster"] = "broker" if len(configs) == 1 else "cluster"
         self.missing: Sequence[str] = ()
         self.registry_port: int | None = None
@@ -38,6 +40,8 @@ class Steered:
         self.data_dir = os.path.abspath(data_dir)
         self._is_temporary = is_temporary
         self._running: SharedOperations | None = None
+        self._before_rules: list[BrokerServer] = []
+        """The brokers that started before `rules` was first asked for."""
         self._one_at_a_time = asyncio.Lock()
         """Held by a start and by a stop."""
 
@@ -46,10 +50,28 @@ class Steered:
 
         journal = RequestJournal()
         self._life: Life[Any] = (
-            BrokerLife(configs[0], create, self.rules.attach, journal=journal, cluster_id=cluster_id)
+            BrokerLife(configs[0], create, self._place_faults, journal=journal, cluster_id=cluster_id)
             if len(configs) == 1
-            else ClusterLife(configs, create, self.rules.attach, journal=journal, cluster_id=cluster_id)
+            else ClusterLife(configs, create, self._place_faults, journal=journal, cluster_id=cluster_id)
         )
+
+    @cached_property
+    def rules(self) -> ActiveRules:
+        """The fault rules. They are made when they are first asked for: the first answer to a client comes earlier."""
+        from kmini.broker.faults.active_rules import ActiveRules
+
+        rules = ActiveRules()
+        for broker in self._before_rules:
+            rules.attach(broker)
+        self._before_rules.clear()
+        return rules
+
+    def _place_faults(self, broker: BrokerServer) -> None:
+        """Have the fault rules act on a broker that starts."""
+        if "rules" in vars(self):
+            self.rules.attach(broker)
+        else:
+            self._before_rules.append(broker)
 
     @property
     def brokers(self) -> list[BrokerServer]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from kmini.arrivals import RecordsMissing, present_records
-from kmini.client.partitioner import partition_for_key
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.expectation import Expectation
 from kmini.handle import Awaiting, Blocking, checking, method, waits_for_clients
 from kmini.phrases import counted
+from kmini.protocol.records.partitioner import partition_for_key
 from kmini.record_arguments import Headers
 from kmini.remote.remote_handle import RemoteHandle
 from kmini.remote.remote_operations import RemoteOperations

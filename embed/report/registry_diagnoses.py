@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from kmini.broker.journal.entries import JournalEntry
 from kmini.report.facts import Facts, client_of
+
+if TYPE_CHECKING:
+    from kmini.broker.journal.entries import JournalEntry
 
 _REGISTERS = re.compile(r"/subjects/[^/]+/versions(\?|$)")
 _DESCRIPTION = re.compile(r"description:'(.*?)'(?=\}|, additionalInfo)", re.DOTALL)

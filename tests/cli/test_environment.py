@@ -11,11 +11,11 @@ from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig
 from kmini.broker.settings.ignored_keys import is_ignored
 from kmini.cli.environment import (
     NOT_SETTINGS,
-    NewTopic,
     key_of,
     read_environment,
     variable_of,
 )
+from kmini.cli.wanted_topics import NewTopic
 from support.container_variables import config_of
 
 
@@ -152,33 +152,31 @@ def test_a_broker_beside_its_controller_is_the_whole_cluster() -> None:
     assert config_of(said).node_id == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "topics"),
-    [
-        ("", []),
-        ("orders:3:1", [("orders", 3, "")]),
-        ("a:1:1,b:2:1:compact", [("a", 1, ""), ("b", 2, "compact")]),
-        ("a:1:1\nb:2:1:compact,delete\n", [("a", 1, ""), ("b", 2, "compact,delete")]),
-        (" a : 1 : 1 , b:2:1 ,", [("a", 1, ""), ("b", 2, "")]),
-        ("a:1:1:delete,b:1:1:compact", [("a", 1, "delete"), ("b", 1, "compact")]),
-    ],
-)
-def test_topics_are_in_the_grammar_of_wurstmeister(text: str, topics: list[tuple[str, int, str]]) -> None:
-    expected = [NewTopic(*topic, "KAFKA_CREATE_TOPICS", replicas=1) for topic in topics]
-    assert read_environment({"KAFKA_CREATE_TOPICS": text}).topics == expected
+def test_topics_are_those_of_a_variable_with_a_separator_of_its_own() -> None:
+    said = {"KAFKA_CREATE_TOPICS": "a:1:1;b:2:1:compact", "KAFKA_CREATE_TOPICS_SEPARATOR": ";"}
+    assert read_environment(said).topics == [
+        NewTopic("a", 1, "", "KAFKA_CREATE_TOPICS", replicas=1),
+        NewTopic("b", 2, "compact", "KAFKA_CREATE_TOPICS", replicas=1),
+    ]
+    assert refusal_of({"KAFKA_CREATE_TOPICS": "a"}).startswith("KAFKA_CREATE_TOPICS: a: name:partitions:replicas ")
 
 
-@pytest.mark.parametrize(
-    ("separator", "text"), [("$'\\n'", "a:1:1\nb:1:1"), (";", "a:1:1;b:1:1"), (" ", "a:1:1 b:1:1")]
-)
-def test_another_separator_can_be_said(separator: str, text: str) -> None:
-    environment = read_environment({"KAFKA_CREATE_TOPICS": text, "KAFKA_CREATE_TOPICS_SEPARATOR": separator})
-    assert [topic.name for topic in environment.topics] == ["a", "b"]
+def test_the_init_directory_and_its_time_are_read() -> None:
+    environment = read_environment({"KMINI_INIT_DIR": "/etc/kmini/init/ready.d", "KMINI_INIT_TIMEOUT_MS": " 5000 "})
+    assert (environment.init_dir, environment.init_timeout_ms) == ("/etc/kmini/init/ready.d", 5000)
+    assert (read_environment({}).init_dir, read_environment({}).init_timeout_ms) == ("", None)
 
 
-@pytest.mark.parametrize("text", ["a", "a:1", "a:b:c", "a:0:1", "a:1:0", "a:1:1:compact:x", "a:-1:1", "a:1:1,b"])
-def test_a_topic_in_no_such_grammar_is_named(text: str) -> None:
-    assert "name:partitions:replicas:cleanup.policy was expected" in refusal_of({"KAFKA_CREATE_TOPICS": text})
+@pytest.mark.parametrize("text", ["0", "-1", "1s", "86400001", "٣"])
+def test_a_time_of_the_init_directory_that_is_none_is_named(text: str) -> None:
+    assert refusal_of({"KMINI_INIT_TIMEOUT_MS": text}).endswith("milliseconds was expected, from 1 to 86400000")
+
+
+def test_the_number_of_brokers_is_read() -> None:
+    assert read_environment({"KMINI_BROKERS": "3"}).brokers == 3
+    assert read_environment({"KMINI_BROKERS": ""}).brokers == 1
+    said = "KMINI_BROKERS=0: a number of brokers was expected, from 1 to 100"
+    assert refusal_of({"KMINI_BROKERS": "0"}) == said
 
 
 def test_the_names_that_are_no_settings_are_none() -> None:

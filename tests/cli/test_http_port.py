@@ -137,6 +137,37 @@ def test_clients_of_kafka_are_answered_before_aiohttp_is_in_memory_and_the_api_w
     assert [file.name for file in files if file.exists()] == ["go"]
 
 
+def modules_after(program: str) -> set[str]:
+    """The modules in memory at the end of a program, in a process of its own."""
+    words = [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"]
+    return set(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.split())
+
+
+def test_a_broker_with_a_control_api_starts_without_rules_metrics_and_a_cluster() -> None:
+    imported = modules_after("import kmini.control.steered")
+    later = (
+        "kmini.broker.faults",
+        "kmini.broker.metrics_text",
+        "kmini.cluster_operations",
+        "kmini.broker.local_cluster",
+    )
+    assert not [name for name in imported if name.startswith((*later, "aiohttp", "shutil", "difflib"))]
+
+
+def test_the_server_keeps_out_of_memory_what_of_aiohttp_and_kmini_it_does_not_use() -> None:
+    imported = modules_after("""
+import os
+before = dict(os.environ)
+from kmini.cli.listening_port import _import_server
+_import_server("kmini.control.control_server")
+assert dict(os.environ) == before
+""")
+    assert "kmini.control.control_server" in imported
+    assert not [
+        name for name in imported if name.startswith(("kmini.client.", "kmini.remote", "frozenlist._frozenlist"))
+    ]
+
+
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_a_client_that_waits_does_not_delay_the_end(begin: Begin, stop, brokers: int) -> None:
     process, _, api = begin("--topic", "orders:1", brokers=brokers)

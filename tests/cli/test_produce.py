@@ -35,7 +35,7 @@ def test_keys_headers_and_nulls_are_given_by_the_line_and_the_options(ask, broke
 
 
 def test_keys_choose_partitions_as_in_kafka(ask, broker) -> None:
-    from kmini.client.partitioner import partition_for_key
+    from kmini.protocol.records.partitioner import partition_for_key
 
     broker.create_topic("orders", 5)
     keys = [b"key-%d" % number for number in range(40)]

@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.version import Version
 
 from support.docker.dockerfile import BROKER, DOCKER, ROOT, Instruction, last_of, read_stages, tag
@@ -30,12 +29,6 @@ def stages() -> dict[str, list[Instruction]]:
 def broker_stage(stages: dict[str, list[Instruction]]) -> dict[str, Instruction]:
     assert list(stages)[-1] == BROKER, "what is built without a target"
     return last_of(stages[BROKER])
-
-
-@pytest.fixture(scope="module")
-def compose() -> dict:
-    found: dict = yaml.safe_load((DOCKER / "compose.yaml").read_text())
-    return found
 
 
 # --- what the files say
@@ -69,38 +62,20 @@ def test_nothing_runs_as_root(stages: dict[str, list[Instruction]]) -> None:
         assert int(user) > 0
 
 
+def test_no_step_is_of_one_architecture(stages: dict[str, list[Instruction]]) -> None:
+    text = " ".join(instruction.rest for stage in stages.values() for instruction in stage)
+    assert not re.findall(r"amd64|x86_64|arm64|aarch64|--platform|TARGETARCH", text)
+    assert {one.words[0] for stage in stages.values() for one in stage if one.name == "FROM"} == {"python:3.13-slim"}
+
+
 def test_a_command_of_the_users_replaces_ours(stages: dict[str, list[Instruction]]) -> None:
     assert "ENTRYPOINT" not in {one.name for one in stages["broker"]}
-
-
-def test_the_stack_is_a_broker_a_producer_a_consumer_and_something_to_look_at_them(compose: dict, stages) -> None:
-    services = compose["services"]
-    assert set(services) == {"broker", "producer", "consumer", "ui"}
-    for service in services.values():
-        if build := service.get("build"):
-            assert build["target"] in stages
-            assert (DOCKER / build["context"] / build["dockerfile"]).resolve() == DOCKER / "Dockerfile"
-        if service is not services["broker"]:
-            assert service["depends_on"] == {"broker": {"condition": "service_healthy"}}
-    for name in ("producer", "consumer"):
-        assert (DOCKER / "sample" / services[name]["command"][1]).exists()
 
 
 def test_the_control_api_has_a_port_and_what_it_needs(stages, broker_stage: dict[str, Instruction]) -> None:
     assert "KMINI_HTTP=8090" in broker_stage["ENV"].words
     assert broker_stage["EXPOSE"].words == ["9092", "8090"]
     assert any("pip install --no-cache-dir '.[http]'" in one.rest for one in stages["build"])
-
-
-def test_the_stack_needs_no_listener_settings(compose: dict) -> None:
-    assert not [name for name in compose["services"]["broker"]["environment"] if "LISTENER" in name]
-
-
-def test_the_data_of_the_stack_are_on_its_volume(compose: dict, broker_stage: dict[str, Instruction]) -> None:
-    (volume,) = compose["services"]["broker"]["volumes"]
-    name, _, path = volume.partition(":")
-    assert name in compose["volumes"]
-    assert f"KAFKA_LOG_DIRS={path}" in broker_stage["ENV"].words
 
 
 # --- the tag
@@ -137,8 +112,9 @@ Start = Callable[..., subprocess.Popen[str]]
 def image(broker_stage: dict[str, Instruction], tmp_path: Path) -> dict[str, str]:
     """The environment in the image, but for what would be shared with the machine: the address, and the data."""
     said = dict(word.partition("=")[::2] for word in broker_stage["ENV"].words)
-    bin_directory = tmp_path / "bin"
+    bin_directory, init_directory = tmp_path / "bin", tmp_path / "ready.d"
     bin_directory.mkdir()
+    init_directory.mkdir()
     (bin_directory / "kmini").write_text(f'#!/bin/sh\nexec {sys.executable} -m kmini "$@"\n')
     (bin_directory / "kmini").chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
@@ -149,6 +125,7 @@ def image(broker_stage: dict[str, Instruction], tmp_path: Path) -> dict[str, str
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
         "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
         "KMINI_HTTP": str(http_port),
+        "KMINI_INIT_DIR": str(init_directory),
     }
 
 
@@ -187,6 +164,31 @@ def test_the_image_serves_is_healthy_and_stops_as_told(image, broker_stage, star
     process.send_signal(getattr(signal, broker_stage["STOPSIGNAL"].rest))
     assert process.wait(timeout=30) == 0
     assert (tmp_path / "data" / "broker-1" / "orders-2").is_dir()
+
+
+def test_the_image_is_healthy_once_its_init_directory_is_done(image, broker_stage, start: Start) -> None:
+    assert any(f"install -d {broker_env(broker_stage, 'KMINI_INIT_DIR')}" in one.rest for one in read_stages()[BROKER])
+    directory, check = Path(image["KMINI_INIT_DIR"]), broker_stage["HEALTHCHECK"].command
+    (directory / "10-orders.topics").write_text("orders:3:1\n")
+    (directory / "20-orders.jsonl").write_text('{"topic": "orders", "value": "seed"}\n')
+    (directory / "30-more.sh").write_text("until test -e ../go; do sleep 0.01; done\nkmini topic create more\n")
+    process = start(broker_stage["CMD"].command, image)
+    address, link = process.stdout.readline().strip(), process.stdout.readline()
+    assert link.startswith("http://")
+    said = subprocess.run(check, env=image, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 1
+    assert "is not done yet" in said.stderr
+    (directory.parent / "go").touch()
+    assert process.stdout.readline().startswith("ready: ")
+    subprocess.run(check, env=image, capture_output=True, timeout=60, check=True)
+    command = ["kmini", "topic", "list", "-b", address]
+    listed = subprocess.run(command, env=image, capture_output=True, text=True, timeout=60, check=True)
+    assert listed.stdout.splitlines() == ["more", "orders"]
+
+
+def broker_env(broker_stage: dict[str, Instruction], name: str) -> str:
+    """The value of a variable of the image."""
+    return dict(word.partition("=")[::2] for word in broker_stage["ENV"].words)[name]
 
 
 def test_the_samples_of_the_stack_understand_each_other(start: Start) -> None:

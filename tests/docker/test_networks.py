@@ -25,11 +25,12 @@ def why_not() -> str:
     return "" if subprocess.run(bridge, capture_output=True, check=False).returncode == 0 else "no bridge can be made"
 
 
-def test_each_client_of_a_container_is_told_what_it_can_reach(tmp_path: Path) -> None:
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_each_client_of_a_container_is_told_what_it_can_reach(tmp_path: Path, brokers: int) -> None:
     if reason := why_not():
         pytest.skip(reason)
     finished = subprocess.run(
-        [*NETWORK_SPACE, sys.executable, "-m", "support.docker.bridge_network"],
+        [*NETWORK_SPACE, sys.executable, "-m", "support.docker.bridge_network", str(brokers)],
         cwd=TESTS,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
@@ -38,8 +39,12 @@ def test_each_client_of_a_container_is_told_what_it_can_reach(tmp_path: Path) ->
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
+    hosts = {
+        "the host, through the published port": "localhost",
+        "a container beside it": "172.31.77.2",
+        "a program in the container": "127.0.0.1",
+    }
+    ports = range(9092, 9092 + brokers)  # each broker's, whichever of them is asked
     assert json.loads(finished.stdout) == {
-        "the host, through the published port": "localhost:9092",
-        "a container beside it": "172.31.77.2:9092",
-        "a program in the container": "127.0.0.1:9092",
+        client: [[f"{host}:{port}" for port in ports]] * brokers for client, host in hosts.items()
     }

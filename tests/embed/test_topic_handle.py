@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kmini import AsyncTopic, Broker, Cluster, Record, RecordsMissing, Topic, TopicPartitionState
-from kmini.client.partitioner import partition_for_key
 from kmini.protocol.errors import InvalidTopic, OffsetOutOfRange, RequestTimedOut, UnknownTopicOrPartition
+from kmini.protocol.records.partitioner import partition_for_key
 from support.transactional_clients import Confluent
 
 Host = Broker | Cluster

@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
+from kmini.broker.faults.active_rules import ActiveRules
 from support.control_api import ControlApi
 from support.small_client import SmallClient
 from support.until import TIMEOUT_S, until
@@ -98,7 +99,7 @@ def watchers(server: ControlApi) -> dict[str, int]:
         return {
             "tasks": len(looks),
             "logs": sum(len(one.maintenance._listeners) - 1 for one in brokers),  # the cleaner listens always
-            "resets": sum(len(one.on_reset) - 1 for one in brokers),  # the fault rules
+            "resets": sum(not isinstance(told.__self__, ActiveRules) for one in brokers for told in one.on_reset),
             "clients": sum(len(one.server.when_left) for one in brokers),
             "transactions": sum(len(one.transactions.watchers) for one in brokers),
             "journal": sum(len(one.services.journal.watchers) for one in brokers if one.services.journal),

@@ -81,3 +81,13 @@ def test_topics_of_the_start_are_not_emptied_by_a_second_start(api: ControlApi) 
 def test_the_data_directory_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert ControlApi("data").steered.data_dir == str(tmp_path / "data")
+
+
+def test_rules_that_are_first_set_after_a_stop_and_a_start_act_on_what_runs(either: ControlApi) -> None:
+    api = either
+    api.run(api.steered.stop())
+    api.run(api.steered.start())
+    api.done("POST", "/faults", {"rules": [{"name": "slow", "when": {"api": ["Produce"]}, "do": [{"delay": "1ms"}]}]})
+    assert all(broker.services.interceptors for broker in api.steered.brokers)
+    api.done("DELETE", "/faults")
+    assert not any(broker.services.interceptors for broker in api.steered.brokers)

@@ -1,4 +1,5 @@
-"""A broker in a network like that of a container, with a published port: prints the address that each client is told.
+"""Brokers in a network like that of a container, with published ports: prints the addresses that each client is told
+by each broker. The argument is the number of brokers.
 
 To be run as root in a network namespace of its own (`unshare -n`). A namespace stands for a container, a bridge for
 Docker's, and a proxy from the host's loopback to the container for a published port, as Docker has one.
@@ -7,6 +8,7 @@ Docker's, and a proxy from the host's loopback to the container for a published 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -30,8 +32,8 @@ import sys
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import Wire
 with Wire(sys.argv[1]) as wire:
-    (node,) = wire.ask(MetadataRequest(topics=[]), 9).brokers
-    print(f"{node.host}:{node.port}")
+    for node in sorted(wire.ask(MetadataRequest(topics=[]), 9).brokers, key=lambda node: node.node_id):
+        print(f"{node.host}:{node.port}")
 """
 
 
@@ -68,12 +70,18 @@ def publish(port: int, target: tuple[str, int]) -> None:
     threading.Thread(target=forward, args=(listening, target), daemon=True).start()
 
 
-def told(address: str, inside: int | None = None) -> str:
-    command = [*_inside(inside), sys.executable, "-c", ASK, address]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+def told(host: str, ports: range, inside: int | None = None) -> list[list[str]]:
+    """The addresses of all brokers, as each of them says them to a client that connects to its port."""
+    commands = [[*_inside(inside), sys.executable, "-c", ASK, f"{host}:{port}"] for port in ports]
+    return [
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+        for command in commands
+    ]
 
 
 def main() -> None:
+    brokers = int(sys.argv[1])
+    ports = range(PORT, PORT + brokers)
     with ExitStack() as stack:
         ip("link", "set", "lo", "up")
         ip("link", "add", "bridge0", "type", "bridge")
@@ -81,16 +89,22 @@ def main() -> None:
         ip("link", "set", "bridge0", "up")
         ours, beside = container(2, stack), container(3, stack)
         broker = stack.enter_context(
-            subprocess.Popen([*_inside(ours), sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [*_inside(ours), sys.executable, "-c", SERVE],
+                env={**os.environ, "KMINI_BROKERS": str(brokers)},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
         stack.callback(broker.terminate)
         assert broker.stdout is not None
-        assert broker.stdout.readline() == f"127.0.0.1:{PORT}\n"
-        publish(PORT, (f"{NETWORK}.2", PORT))
+        for port in ports:
+            assert broker.stdout.readline() == f"127.0.0.1:{port}\n"
+            publish(port, (f"{NETWORK}.2", port))
         answers = {
-            "the host, through the published port": told(f"127.0.0.1:{PORT}"),
-            "a container beside it": told(f"{NETWORK}.2:{PORT}", beside),
-            "a program in the container": told(f"127.0.0.1:{PORT}", ours),
+            "the host, through the published port": told("127.0.0.1", ports),
+            "a container beside it": told(f"{NETWORK}.2", ports, beside),
+            "a program in the container": told("127.0.0.1", ports, ours),
         }
         print(json.dumps(answers))
 

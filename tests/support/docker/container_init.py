@@ -11,6 +11,7 @@ kmini itself is the one under test.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -19,7 +20,9 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from support.docker.dockerfile import BROKER, ROOT, Instruction, read_stages
@@ -31,6 +34,7 @@ PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexist
 GROUPS = "root:x:0:\nnogroup:x:65534:\n"
 
 SIOCSIFFLAGS = 0x8914
+PR_SET_NO_NEW_PRIVS = 38
 IFF_UP_RUNNING = 0x41
 
 
@@ -42,6 +46,13 @@ class Spec(NamedTuple):
     command: list[str]
     environ: dict[str, str]
     hostname: str
+    tmpfs: Sequence[str] = ()
+    """Directories in memory that everybody may write to, as of `tmpfs:` in a compose file."""
+    binds: Mapping[str, str] = MappingProxyType({})
+    """Directories of the machine by their place in the container, where they cannot be written."""
+    is_read_only: bool = False
+    """Whether the root cannot be written, as with `read_only: true` in a compose file. The data directory is a volume
+    then, and no program can gain rights."""
 
 
 def main() -> None:
@@ -52,6 +63,13 @@ def main() -> None:
     root = Path(spec.root)
     make_base(root, spec.hostname)
     environ, user, directory = build(root)
+    for path in spec.tmpfs:
+        mount("-t", "tmpfs", "-o", "mode=1777", "none", str(root / path.lstrip("/")))
+    for path, source in spec.binds.items():
+        mount("--bind", source, str(root / path.lstrip("/")))
+        mount("-o", "remount,ro,bind", str(root / path.lstrip("/")))
+    if spec.is_read_only:
+        make_read_only(root, environ["KAFKA_LOG_DIRS"], user)
     raise_loopback()
     socket.sethostname(spec.hostname)
     os.chroot(root)
@@ -110,6 +128,15 @@ def overlay(directory: Path, root: Path) -> None:
         path.mkdir()
     upper, work = changes
     mount("-t", "overlay", "-o", f"lowerdir={directory},upperdir={upper},workdir={work}", "overlay", str(target))
+
+
+def make_read_only(root: Path, data_dir: str, user: int) -> None:
+    """Let nothing be written to the root. A volume is mounted for the data, as its directory in the image is."""
+    mount("-t", "tmpfs", "-o", f"uid={user},gid=0,mode=2775", "none", str(root / data_dir.lstrip("/")))
+    for path in (root / "usr", root):
+        mount("-o", "remount,ro,bind", str(path))
+    if ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError("prctl: no_new_privs was refused")
 
 
 # --- the image's own part

@@ -11,11 +11,11 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from support.docker.container_init import Spec
 
@@ -39,13 +39,15 @@ def why_not() -> str:
 class Container:
     """A running container of the image. Its lines are kept by stream, `stdout` and `stderr`."""
 
-    def __init__(self, root: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, command: Sequence[str], environ: Mapping[str, str], **options: Any) -> None:
+        """`root` is an empty directory; `options` are those of `Spec`."""
         self._stack = ExitStack()
         self._heard = threading.Condition()
         self.lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._open = set(self.lines)
         self.command, self.environ = list(command), dict(environ)
         self._root = root
+        self._options = options
 
     def __enter__(self) -> Container:
         reading, writing = os.pipe()
@@ -62,9 +64,9 @@ class Container:
             os.close(writing)
             self.process = self._stack.enter_context(process)
             self._stack.callback(process.kill)
-            spec = Spec(str(self._root), self.command, self.environ, HOSTNAME)
+            spec = Spec(str(self._root), self.command, self.environ, HOSTNAME, **self._options)
             assert process.stdin is not None
-            process.stdin.write(json.dumps(spec._asdict()))
+            process.stdin.write(json.dumps({**spec._asdict(), "binds": {**spec.binds}}))
             process.stdin.close()
             for name in self.lines:
                 threading.Thread(target=self._listen, args=(name, getattr(process, name)), daemon=True).start()
@@ -119,6 +121,21 @@ class Container:
         with self._heard:
             self._heard.wait_for(lambda: has_come() or not self._open, TIMEOUT_S)
             assert has_come(), f"{pattern} did not come\n{self.said()}"
+
+    def output(self, streams: Sequence[str], *, follows: bool) -> Iterator[tuple[str, str]]:
+        """The lines of these streams so far, each with its stream; with `follows` those to come, too, until the end."""
+        given = dict.fromkeys(streams, 0)
+        while True:
+            with self._heard:
+                new = [(name, line) for name in streams for line in self.lines[name][given[name] :]]
+                is_over = not follows or not self._open
+                if not new and not is_over:
+                    self._heard.wait(0.5)
+            for name, line in new:
+                given[name] += 1
+                yield name, line
+            if is_over and not new:
+                return
 
     def said(self) -> str:
         return "\n".join(f"{name}: {line}" for name, lines in self.lines.items() for line in lines)

@@ -1,6 +1,7 @@
 """What the modules of Testcontainers do with an image, read from their sources: command, script, and the line awaited.
 
-Java 1.21.3, Go 0.40.0, Node 12.2.0, Python 4.15.0; .NET and Rust as of 2025. A script says `{port}` for the published
+Java 1.21.3, Go 0.40.0, Node 12.2.0 and 11.5.1, Python 4.15.0; .NET and Rust as of 2025. `test_real_modules.py` compares
+it with what these modules do, but for Node 12, .NET and Rust. A script says `{port}` for the published
 port, `{hostname}` for the container's name, and `{address}` for its address.
 """
 
@@ -99,6 +100,7 @@ JAVA = {
     "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092,BROKER://0.0.0.0:9093,CONTROLLER://0.0.0.0:9094",
     "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": THREE_PROTOCOLS,
     "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9094",
     "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
 }
 JAVA_START = "#!/bin/bash\n" + _advertise("PLAINTEXT://localhost:{port},BROKER://{hostname}:9093")
@@ -180,6 +182,12 @@ NODE = Wrapper(
     0o777,
     9093,
 )
+NODE_11 = NODE._replace(
+    name="Node, release 11",
+    command=[word.replace(NODE_SCRIPT, "/testcontainers_start.sh") for word in NODE_COMMAND],
+    path="/testcontainers_start.sh",
+)
+"""The last release for Node 20."""
 NODE_ZOOKEEPER = NODE._replace(
     name="Node, tag before 8.0.0",
     environ={**ZOOKEEPER, **NODE_OWN, "KAFKA_ADVERTISED_LISTENERS": "BROKER://localhost:9092"},
@@ -209,6 +217,7 @@ NODE_SASL = NODE._replace(
 
 # --- Python
 
+PYTHON_FLUSH = {"KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": "10000000"}
 PYTHON_END = (
     _advertise("PLAINTEXT://localhost:{port},BROKER://$(hostname -i):9092")
     + ". /etc/confluent/docker/bash-config\n/etc/confluent/docker/configure\n/etc/confluent/docker/launch\n"
@@ -216,7 +225,7 @@ PYTHON_END = (
 PYTHON = Wrapper(
     "Python",
     waiting("/tc-start.sh", "sh "),
-    {key: text for key, text in ZOOKEEPER.items() if key != "KAFKA_ZOOKEEPER_CONNECT"},
+    {**{key: text for key, text in ZOOKEEPER.items() if key != "KAFKA_ZOOKEEPER_CONNECT"}, **PYTHON_FLUSH},
     "/tc-start.sh",
     f"#!/bin/bash\n\n{START_ZOOKEEPER}export KAFKA_ZOOKEEPER_CONNECT='localhost:2181'\n\n{PYTHON_END}",
     0o644,
@@ -225,7 +234,7 @@ PYTHON = Wrapper(
 )
 PYTHON_KRAFT = PYTHON._replace(
     name="Python, with_kraft",
-    environ={**KRAFT, "CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk"},
+    environ={**KRAFT, **PYTHON_FLUSH, "CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk"},
     script="#!/bin/bash\n"
     + NO_ZOOKEEPER
     + "echo 'kafka-storage format --ignore-formatted -t MkU3OEVBNTcwNTJENDM2Qk -c /etc/kafka/kafka.properties'"
@@ -299,6 +308,7 @@ WRAPPERS = (
     JAVA_KRAFT,
     GO,
     NODE,
+    NODE_11,
     PYTHON,
     PYTHON_KRAFT,
     DOTNET_ZOOKEEPER,

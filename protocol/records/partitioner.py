@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..protocol.records.load_kernel import load_lines
+from .load_kernel import load_lines
 
 murmur2 = load_lines().murmur2
 

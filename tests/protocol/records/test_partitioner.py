@@ -7,7 +7,7 @@ import random
 import pytest
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
-from kmini.client.partitioner import murmur2, partition_for_key
+from kmini.protocol.records.partitioner import murmur2, partition_for_key
 
 
 @pytest.mark.parametrize(
