@@ -1,4 +1,4 @@
-"""The registry over HTTP (`kmini.http_serving`): its paths, types of content, `kmini.registry.registry_errors`, and input
+"""The registry over HTTP (`kmini.http_serving`): paths, types of content, `kmini.registry.registry_errors`, and input
 that means harm.
 """
 
