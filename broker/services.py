@@ -6,7 +6,7 @@ parts that it needs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..storage.log_manager import LogManager
 from .api.interception import Interceptor, every_request
@@ -27,7 +27,7 @@ from .security.authorizer import Authorizer
 from .settings.dynamic_config import DynamicBrokerConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..protocol.schema import Request
     from .api.request_context import Context
@@ -88,6 +88,9 @@ class Services:
         self.is_intercepted: Callable[[Request, Context], bool] = every_request
         """Whether interceptors have to do with a request, where there are any: a cheap look that spares it the way
         through them. Fault rules put theirs here: there is no other interceptor beside them."""
+        self.registry_rules: Sequence[Any] = ()
+        """The fault rules about the schema registry beside this broker (`faults/registry_rules.py`), which asks for
+        them with each request."""
         self.journal = journal
         """Has the last requests; None where no test asked for it."""
         self._coordination = coordination

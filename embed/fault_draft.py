@@ -88,15 +88,18 @@ class FaultDraft(Generic[Armed]):
 
     # --- what it does: answers
 
-    def error(self, code: str, *, message: str | None = None, record_errors: Mapping[int, str] | None = None) -> Armed:
+    def error(
+        self, code: str | int, *, message: str | None = None, record_errors: Mapping[int, str] | None = None
+    ) -> Armed:
         """Answer this error ("NOT_LEADER_OR_FOLLOWER"), and apply nothing. A rule with a topic or a partition fails
         only those entries of a request, and the rest is served. `message` is what the answer says beside the code, and
         `record_errors` tells a producer which records of its batch are at fault: the reasons by the index, from 0.
         Raises ValueError for an error that the API cannot answer, naming those that it can, and for a message or
-        record errors where it has no field for them."""
+        record errors where it has no field for them. The schema registry answers an error code of its own (40901), or a
+        status of HTTP (503)."""
         return self._arm(make_act("error", code, message=message, record_errors=record_errors or {}))
 
-    def apply_then_error(self, code: str) -> Armed:
+    def apply_then_error(self, code: str | int) -> Armed:
         """Serve the request, then answer this error in place of what was done. Raises ValueError as `error` does."""
         return self._arm(make_act("error", code, applied=True))
 

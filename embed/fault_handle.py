@@ -349,13 +349,16 @@ class _Faults(FaultStories[Armed], Handle[FaultOperations]):
         listener: str | None = None,
         principal: str | None = None,
         connection: str | None = None,
+        method: str | None = None,
+        subject: str | None = None,
         where: Callable[[Asked], bool] | None = None,
     ) -> FaultDraft[Armed]:
         """Begin a rule about requests of an API ("Produce"), of several, of all ("*"); about new connections
-        ("connect"), or about the files of the broker ("disk").
+        ("connect"), about the files of the broker ("disk"), or about requests to the schema registry ("registry").
 
         It means the requests that meet every condition. Names may have `*` and `?`; `version` is "7", "<9", ">=4" or
-        "3-5"; `broker` is the number of a broker of a cluster; `connection` is host:port of the client; `where` is a
+        "3-5"; `broker` is the number of a broker of a cluster; `connection` is host:port of the client; `method`
+        ("POST") and `subject` are those of a request to the registry, whose `client_id` is its User-Agent; `where` is a
         function that looks at the request. Requests that brokers of a cluster send each other are meant only if
         `client_id` or `connection` says so. The act at the end checks all of it and raises ValueError for what can
         never match.
@@ -371,6 +374,8 @@ class _Faults(FaultStories[Armed], Handle[FaultOperations]):
             "listener": listener,
             "principal": principal,
             "connection": connection,
+            "method": method,
+            "subject": subject,
             "where": where,
         }
         conditions = {key: value for key, value in given.items() if value is not None}

@@ -156,6 +156,8 @@ class ActiveRules:
         connecting = [active for active in newest_first if active.rule.when.target == "connect"]
         broker.server.gate = gate_of(broker.services, connecting) if connecting else None
         if broker.logs is not None:
+            about_registry = (active for active in newest_first if active.rule.when.target == "registry")
+            broker.services.registry_rules = tuple(about_registry)
             place_disk_faults(broker, [active for active in newest_first if active.rule.when.target == "disk"])
 
     def nothing_came(self) -> str:

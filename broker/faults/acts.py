@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 Place = Literal["before", "after"]
 """Whether an act stands before the request is served, or between that and the answer."""
-Target = Literal["request", "connect", "disk"]
-"""What a rule is about: requests, new connections, or operations on files."""
+Target = Literal["request", "connect", "disk", "registry"]
+"""What a rule is about: requests, new connections, operations on files, or requests to the schema registry."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,11 @@ class Act:
 
 @dataclass(frozen=True)
 class Error(Act):
-    """Answer an error code, at the level where the API has it. Nothing is applied, unless `applied`."""
+    """Answer an error code, at the level where the API has it; the schema registry's by its number. Nothing is applied,
+    unless `applied`."""
 
     kind = "error"
+    targets = ("request", "registry")
     code: str
     applied: bool = False
     message: str | None = None
@@ -69,6 +71,7 @@ class Delay(Act):
     """Wait, for `ms` plus a random part of `jitter_ms`."""
 
     kind = "delay"
+    targets = ("request", "registry")
     is_terminal = False
     ms: int
     jitter: int = 0
@@ -80,6 +83,7 @@ class Hold(Act):
     """Wait until the test releases it."""
 
     kind = "hold"
+    targets = ("request", "registry")
     is_terminal = False
     when: Place = "before"
 
@@ -98,6 +102,7 @@ class Drop(Act):
     """Never answer, and serve nothing more of this connection; `applied` serves the request first."""
 
     kind = "drop"
+    targets = ("request", "registry")
     on: bool = True
     applied: bool = False
 
@@ -107,6 +112,7 @@ class Disconnect(Act):
     """Close the connection without an answer; `applied` serves the request first, `rst` resets the connection."""
 
     kind = "disconnect"
+    targets = ("request", "registry")
     on: bool = True
     applied: bool = False
     rst: bool = False
@@ -182,7 +188,7 @@ class Silent(Act):
     """Accept a connection, or a request, and say nothing, until the rule is removed."""
 
     kind = "silent"
-    targets = ("request", "connect")
+    targets = ("request", "connect", "registry")
     on: bool = True
 
 

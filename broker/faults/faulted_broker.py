@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..api.interception import Interceptor
     from ..clock import Clock
+    from .active_rule import ActiveRule
 
 
 class FaultedServices(Protocol):
@@ -16,6 +17,8 @@ class FaultedServices(Protocol):
     clock: Clock
     interceptors: list[Interceptor]
     is_intercepted: Callable[[Any, Any], bool]
+    registry_rules: Sequence[ActiveRule]
+    """The rules about the schema registry beside the broker, the newest first."""
 
     @property
     def node_id(self) -> int: ...

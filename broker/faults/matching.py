@@ -81,6 +81,10 @@ class Asked:
         host, port = self._context.connection.peer
         return f"{host}:{port}"
 
+    method = ""
+    """Of HTTP, where the schema registry is asked (`registry_rules.py`)."""
+    subject = ""
+
     @property
     def is_of_broker(self) -> bool:
         """Whether another broker of this process asks: its connections come from port 0."""
@@ -134,7 +138,7 @@ def conditions_of(when: When, failed: Callable[[Exception], None]) -> list[Condi
     for name, text in (("group", when.group), ("transactional_id", when.transactional_id)):
         if text is not None:
             found.append(_of_any(name, text, f"{name}s"))
-    for name in ("client_id", "listener", "principal", "connection"):
+    for name in ("client_id", "listener", "principal", "connection", "method", "subject"):
         text = getattr(when, name)
         if text is not None:
             found.append(_of_one(name, text))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from ..journal.registry_requests import REGISTRY
 from .acts import Act, Target
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class When:
     """The requests that a rule means: those that meet every condition given. Names may have `*` and `?`."""
 
     api: tuple[str, ...]
-    """Kafka's names of APIs; or "*", "connect" or "disk"."""
+    """Kafka's names of APIs; or "*", "connect", "disk" or "registry"."""
     topic: str | None = None
     partition: int | None = None
     group: str | None = None
@@ -42,6 +43,10 @@ class When:
     principal: str | None = None
     connection: str | None = None
     """Host and port of the client, as "127.0.0.1:40112"."""
+    method: str | None = None
+    """Of HTTP, as "POST": of a request to the schema registry."""
+    subject: str | None = None
+    """The subject that the path of such a request names."""
     where: Callable[[Asked], bool] | None = None
     """A Python function that looks at the request."""
 
@@ -49,6 +54,8 @@ class When:
     def target(self) -> Target:
         if self.api == (CONNECT,):
             return "connect"
+        if self.api == (REGISTRY,):
+            return "registry"
         return "disk" if self.api == (DISK,) else "request"
 
     def to_json(self) -> dict[str, Any]:

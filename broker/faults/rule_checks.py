@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from ...protocol.errors import error_names
 from ...protocol.messages import MODULES, REQUESTS, message_name
 from ..api.key_fields import kinds_of
+from ..journal.registry_requests import REGISTRY
 from .acts import (
     ACTS,
     OF_FETCH,
@@ -26,6 +27,7 @@ from .acts import (
 from .documented_errors import GENERAL, possible
 from .error_answers import MESSAGE, RECORD_ERRORS, level_of
 from .matching import version_range
+from .registry_rules import CONDITIONS, OF_REGISTRY, check_error
 from .rule import CONNECT, DISK, EVERY_API, Rule, When, Which
 from .rule_values import ACT_VALUES, choices, duration, flag, integer, nearest
 
@@ -52,7 +54,7 @@ class Possible(NamedTuple):
     brokers: Collection[int] | None
     """Their numbers; None where they are not known yet."""
     has_disk: bool = True
-    """Whether rules about the disk reach their files."""
+    """Whether rules about the disk reach their files, and those about the schema registry one beside them."""
 
     @property
     def apis(self) -> list[str]:
@@ -70,7 +72,7 @@ def check_api(name: object, can: Possible) -> str:
     if not isinstance(name, str):
         raise TypeError(f"{name!r} is no API: it is a name as str, as 'Produce'")
     if name not in _KEYS or _KEYS[name] not in can.handlers:
-        known = [*can.apis, EVERY_API, CONNECT, DISK]
+        known = [*can.apis, EVERY_API, CONNECT, DISK, REGISTRY]
         why = "is not served by this broker" if name in _KEYS else "does not exist"
         near = nearest(name, known)
         raise ValueError(f"the API {name!r} {why}{near or '; there are: ' + ', '.join(known)}")
@@ -85,7 +87,7 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
     names = (api,) if isinstance(api, str) else tuple(api) if isinstance(api, Iterable) else (api,)
     if not names:
         raise ValueError(f"a rule needs an API; there are: {', '.join(can.apis)}")
-    if len(names) > 1 or names[0] not in (EVERY_API, CONNECT, DISK):
+    if len(names) > 1 or names[0] not in (EVERY_API, CONNECT, DISK, REGISTRY):
         names = tuple(check_api(name, can) for name in names)
     known = [field.name for field in fields(When) if field.name != "api"]
     for name, value in conditions.items():
@@ -99,7 +101,12 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
         if not can.has_disk:
             raise ValueError("a rule about the disk needs a broker of kmini: the files of another one are out of reach")
         _only(conditions, ("topic", "partition", "broker"), "an operation on a file")
+    elif when.target == "registry":
+        if not can.has_disk:
+            raise ValueError("a rule about the schema registry needs a broker of kmini beside it")
+        _only(conditions, CONDITIONS, "a request to the schema registry")
     else:
+        _only(conditions, [name for name in known if name not in OF_REGISTRY], "a request of Kafka")
         _check_named(when)
     if when.broker is not None:
         _check_broker(when.broker, can)
@@ -199,13 +206,20 @@ def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
         raise ValueError(f"a rule needs an act; there are: {', '.join(_acts_for(when))}")
     for act in acts:
         if when.target not in act.targets:
-            about = {"request": "a request", "connect": "a new connection", "disk": "an operation on a file"}
+            about = {
+                "request": "a request",
+                "connect": "a new connection",
+                "disk": "an operation on a file",
+                "registry": "a request to the schema registry",
+            }
             raise ValueError(f"{act.kind} is no act on {about[when.target]}; there are: {', '.join(_acts_for(when))}")
     terminal = [act.kind for act in acts if act.is_terminal]
     if len(terminal) > 1:
         raise ValueError(f"a rule decides once on the answer, not by {' and by '.join(terminal)}: make two rules")
     for act in acts:
-        if isinstance(act, Error):
+        if isinstance(act, Error) and when.target == "registry":
+            check_error(act)
+        elif isinstance(act, Error):
             _check_error(act, when, can)
         elif isinstance(act, NoRecords) or (isinstance(act, Corrupt) and act.what in OF_FETCH):
             if when.api != ("Fetch",):

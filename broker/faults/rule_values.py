@@ -70,8 +70,12 @@ def flag(name: str, value: object) -> bool:
 
 
 def _error_name(name: str, value: object) -> str:
+    if isinstance(value, int) and value >= 400:  # of the schema registry; Kafka's are given by name
+        value = str(value)
     if not isinstance(value, str):
         raise TypeError(f"{name}={value!r}: must be the name of an error as str")
+    if value.isdecimal():
+        return value
     if value not in error_names():
         raise ValueError(f"there is no error {value!r}{nearest(value, error_names())}")
     return error_named(value).kafka_name

@@ -397,10 +397,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def reset(self) -> None:
         """Hang up at once, so that the client's system reports a reset (RST) instead of an end."""
-        own_socket = self._transport.get_extra_info("socket")
-        if own_socket is not None:  # not between brokers of a process
-            own_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        linger_not(self._transport)
         self.abort()
+
+
+def linger_not(transport: Any) -> None:
+    """Have the end of a connection be a reset (RST). Between the brokers of a process there is no socket to tell."""
+    own_socket = transport.get_extra_info("socket")
+    if own_socket is not None:
+        own_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class _Throttled(Operation):

@@ -56,6 +56,10 @@ class SchemaDecoding:
 
     async def _written(self, record: Any, topic: str, which: Which, data: bytes) -> Any:
         """A key or a value that names a schema, as JSON; None for another one."""
+        from kmini.registry.wire_format import schema_mark
+
+        if schema_mark(which, data, record.headers) is None:
+            return None
         from kmini.registry.formats.values import Undecodable
         from kmini.registry.record_decoding import RecordDecoding
 

@@ -41,8 +41,8 @@ from kmini.registry.schemas_topic import Change, SchemaVersion, VersionStored
 
 NO_ID = -1
 NO_VERSION = 0
-LATEST = -1
-"""As a version in a registration: the next one, said explicitly."""
+ADDED = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
+"""The settings that add to what is registered."""
 
 MOST_TRIES = 10
 """Times that a registration decides anew because another program has written to the topic meanwhile."""
@@ -62,7 +62,7 @@ class GivenSchema(NamedTuple):
     id: int = NO_ID
     """The id that it shall have; only in mode IMPORT."""
     version: int = NO_VERSION
-    """The version that it shall become."""
+    """The version that it shall become; -1 for the next one, said explicitly."""
 
 
 class Candidate(NamedTuple):
@@ -85,7 +85,7 @@ class Registration:
         """Register a schema under a subject, and return its version; the one that it has, if it is registered. Raises
         RegistryError."""
         state = await self._log.state()
-        if given.version == NO_VERSION:
+        if given.version == NO_VERSION and not any(state.config_in_force(subject).get(name) for name in ADDED):
             known = await self._find(state, subject, given, normalize=normalize, deleted=False)
             if known is not None and given.id in (NO_ID, known.id):
                 return known

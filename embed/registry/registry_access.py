@@ -7,9 +7,11 @@ asks for the same users and passwords. Where the broker has an authorizer, a use
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
+import secrets
 from collections.abc import Mapping
 
 from kmini.broker.broker import BrokerServer
@@ -19,6 +21,7 @@ from kmini.broker.security.resources import ANONYMOUS, AclOperation, Principal, 
 from kmini.broker.security.sasl_exchange import AuthenticationFailed
 from kmini.broker.security.sasl_plain import PlainExchange
 from kmini.broker.security.security_settings import PLAIN, SaslSettings, sasl_settings
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.http_hosts import is_loopback, name_of
 from kmini.protocol import scram
 from kmini.registry.registry_errors import DENIED, FORBIDDEN, NOT_JSON, UNAUTHORIZED
@@ -49,6 +52,7 @@ class RegistryAccess:
         """`host` is the address at which the registry listens."""
         self._served = served
         self._is_local = is_loopback(host)
+        self._users = _Users()
 
     def check_headers(self, headers: Mapping[str, str], *, has_body: bool) -> None:
         """Raise RegistryError for what a page of a browser sends, and for a body that is no JSON."""
@@ -65,11 +69,10 @@ class RegistryAccess:
             raise NOT_JSON(given=given or "no Content-Type", expected=MEDIA_TYPES[0])
 
     async def check_user(self, headers: Mapping[str, str], peer: str, *, writes: bool) -> None:
-        """Raise RegistryError for a client without the password of a user, and for a user without the permission.
-        `peer`
-        is the address of the client."""
+        """Raise RegistryError for a client without the password of a user, and for a user without the permission. The
+        address of the client is `peer`."""
         for broker in self._served.brokers:
-            principal = await _principal(broker, headers.get("Authorization", ""))
+            principal = await self._users.principal(broker, headers.get("Authorization", ""))
             authorizer = broker.services.authorizer
             operation = AclOperation.WRITE if writes else AclOperation.READ
             if authorizer is not None:
@@ -79,22 +82,50 @@ class RegistryAccess:
             return
 
 
-async def _principal(broker: BrokerServer, authorization: str) -> Principal:
-    """The user of a request; the anonymous one where the broker has no users. Raises RegistryError."""
-    config = broker.config.current
-    found = [sasl_settings(config, listener.name) for listener in config.listeners]
-    settings = [one for one in found if one is not None]
-    if not settings:
-        return ANONYMOUS
-    name, password = _name_and_password(authorization)
-    if any(_is_plain_user(one, name, password) for one in settings):
-        return Principal.user(name)
-    offered = {mechanism for one in settings for mechanism in one.mechanisms}
-    for mechanism in scram.MECHANISMS.values():
-        credential = broker.controller.scram_credentials.get((name, mechanism.wire_code))
-        if mechanism.name in offered and await in_thread(_is_scram_password, mechanism, credential, password):
+class _Users:
+    """The users of a broker."""
+
+    def __init__(self) -> None:
+        self._config: BrokerConfig | None = None
+        self._settings: list[SaslSettings] = []
+        """Those of the listeners that authenticate, by `_config`."""
+        self._one_at_a_time = asyncio.Lock()
+        """Held while a password is hashed: requests with wrong ones leave the threads to others."""
+        self._key = secrets.token_bytes(32)
+        self._known: dict[tuple[str, scram.ScramCredential], bytes] = {}
+        """The password that was found right, hashed with `_key`, by user and credential."""
+
+    async def principal(self, broker: BrokerServer, authorization: str) -> Principal:
+        """The user of a request; the anonymous one where the broker has no users. Raises RegistryError."""
+        config = broker.config.current
+        if self._config is not config:
+            found = [sasl_settings(config, listener.name) for listener in config.listeners]
+            self._config, self._settings = config, [one for one in found if one is not None]
+        if not self._settings:
+            return ANONYMOUS
+        name, password = _name_and_password(authorization)
+        is_user = any(_is_plain_user(one, name, password) for one in self._settings)
+        if is_user or await self._is_scram_user(broker, name, password):
             return Principal.user(name)
-    raise UNAUTHORIZED()
+        raise UNAUTHORIZED()
+
+    async def _is_scram_user(self, broker: BrokerServer, name: str, password: str) -> bool:
+        """Whether a password is that of a SCRAM credential of a user."""
+        offered = {mechanism for one in self._settings for mechanism in one.mechanisms}
+        hashed = hmac.digest(self._key, password.encode(), "sha256")
+        for mechanism in scram.MECHANISMS.values():
+            if mechanism.name not in offered:
+                continue
+            credential = broker.controller.scram_credentials.get((name, mechanism.wire_code))
+            if credential is not None and hmac.compare_digest(self._known.get((name, credential), b""), hashed):
+                return True
+            async with self._one_at_a_time:
+                is_right = await in_thread(_is_scram_password, mechanism, credential, password)
+            if is_right and credential is not None:
+                self._known = {kept: of for kept, of in self._known.items() if kept[0] != name}
+                self._known[name, credential] = hashed
+                return True
+        return False
 
 
 def _name_and_password(authorization: str) -> tuple[str, str]:

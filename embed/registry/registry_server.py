@@ -49,7 +49,7 @@ class RegistryServer:
         self._served = served
         self._access = RegistryAccess(served, host)
         self._answers = RegistryAnswers(Registry(served, reader), served)
-        observed = ObservedRequests(served)
+        observed = ObservedRequests(served, self._answer_error)
         app = web.Application(middlewares=[observed.observe, self._guarded], client_max_size=MAX_BODY_BYTES)
         for route in ROUTES:
             add = app.router.add_get if route.verb == hdrs.METH_GET else partial(app.router.add_route, route.verb)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 AVRO = "AVRO"
@@ -22,6 +22,9 @@ RULE = (
     "name", "doc", "kind", "mode", "type", "tags", "params", "expr", "onSuccess", "onFailure", "disabled",
 )  # fmt: skip
 """Properties in the order in which Confluent's registry writes them."""
+
+MARK = "\1"
+"""Stands in a hash before metadata and before rules, and for a rule that is disabled."""
 
 VERSION_PROPERTY = "confluent:version"
 """The property of metadata that a registration with an explicit version sets."""
@@ -57,9 +60,12 @@ class SchemaContent(NamedTuple):
         digest = hashlib.md5(self.text.encode(errors="surrogatepass"), usedforsecurity=False)
         for name, subject, version in self.references:
             digest.update(name.encode() + subject.encode() + (version & 0xFFFFFFFF).to_bytes(4, "big"))
-        for told in (self.metadata, self.rule_set):
-            for text in _texts(json.loads(told) if told else None):
-                digest.update(text.encode(errors="surrogatepass"))
+        texts: list[str] = []
+        if self.metadata:
+            texts += MARK, *_hashed_members(json.loads(self.metadata), METADATA)
+        if self.rule_set:
+            texts += MARK, *_hashed_rules(json.loads(self.rule_set))
+        digest.update("".join(texts).encode(errors="surrogatepass"))
         return str(uuid.UUID(bytes=digest.digest()))
 
     @property
@@ -153,6 +159,10 @@ def rule_set_text(value: Any) -> str:
 def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: rule.get(name) for name in RULE}
     known["disabled"] = bool(known["disabled"])
+    if isinstance(known["tags"], list):
+        known["tags"] = sorted(set(_strings(known["tags"], "the tags of a rule")))
+    if isinstance(known["params"], Mapping):
+        known["params"] = dict(sorted(known["params"].items()))
     return {name: value for name, value in known.items() if value not in (None, "", [], {})}
 
 
@@ -207,14 +217,29 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """All texts in a JSON value, names included, in their order."""
-    if isinstance(value, dict):
+def _hashed(value: Any) -> Iterator[str]:
+    """The texts in a value, in their order, with the names of the members of objects."""
+    if isinstance(value, Mapping):
         for name, one in value.items():
             yield name
-            yield from _texts(one)
+            yield from _hashed(one)
     elif isinstance(value, list):
         for one in value:
-            yield from _texts(one)
-    elif value is not None:
+            yield from _hashed(one)
+    else:
         yield value if isinstance(value, str) else json.dumps(value)
+
+
+def _hashed_members(document: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:
+    """The texts in some members of an object, without the names of these."""
+    for name in names:
+        yield from _hashed(document.get(name, []))
+
+
+def _hashed_rules(rule_set: Mapping[str, Any]) -> Iterator[str]:
+    """The texts in a set of rules; a rule that is disabled has a mark of its own."""
+    for name in RULES:
+        for rule in rule_set.get(name, ()):
+            yield from _hashed_members(rule, RULE[:-1])
+            if rule["disabled"]:
+                yield MARK

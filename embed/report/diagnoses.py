@@ -54,7 +54,7 @@ def likely(facts: Facts) -> Iterator[str]:
 
 def no_client_came(facts: Facts) -> str | None:
     """No request at all has come."""
-    if not facts.has_journal or facts.of_kafka or facts.lost:
+    if not facts.has_journal or facts.requests or facts.lost:
         return None
     return (
         f"no client sent a request to {', '.join(facts.addresses)}: check bootstrap.servers of your service, and that "

@@ -8,7 +8,7 @@ broker, which serves one after the other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -84,6 +84,7 @@ class ProxiedServices:
         self.metrics = _Metrics({})
         self.interceptors: list[Interceptor] = []
         self.is_intercepted: Callable[[Any, Any], bool] = every_request
+        self.registry_rules: Sequence[Any] = ()
 
     @property
     def node_id(self) -> int:

@@ -193,6 +193,8 @@ def test_the_control_api_is_where_its_variables_say_and_nowhere_without_them() -
 
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "8090:8090"])
 def test_a_port_of_the_control_api_that_is_none_is_named(port: str) -> None:
+    expected = f"KMINI_SCHEMA_REGISTRY={port}: a port was expected, or nothing for no schema registry"
+    assert refusal_of({"KMINI_SCHEMA_REGISTRY": port}) == expected
     assert refusal_of({"KMINI_HTTP": port}) == f"KMINI_HTTP={port}: a port was expected, or nothing for no control API"
 
 

@@ -16,6 +16,10 @@ from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kmini import Broker, Clock, Faults, PortTaken
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
@@ -336,6 +340,20 @@ def test_a_report_is_short_and_begins_with_the_reason(
     assert len(lines) <= 40
     assert lines[0].startswith("LIKELY  ")
     assert "'orders'" in " ".join(lines[:3])
+
+
+@wish("A second container for the schema registry")
+def test_serializers_have_a_registry_that_checks(kafka_broker: Broker, kafka_registry_url: str) -> None:
+    context = SerializationContext(PRICES, MessageField.VALUE)
+    schema = '{"type": "record", "name": "Price", "fields": [{"name": "cents", "type": "int"}]}'
+    with SchemaRegistryClient({"url": kafka_registry_url}) as registry:
+        client = producer(kafka_broker)
+        client.produce(PRICES, AvroSerializer(registry, schema)({"cents": 120}, context))
+        assert client.flush(30) == 0
+        (record,) = kafka_broker.records(PRICES)
+        assert AvroDeserializer(registry)(record.value, context) == {"cents": 120}
+        with pytest.raises(SchemaRegistryError, match="incompatible"):
+            registry.register_schema("prices-value", Schema(schema.replace("cents", "euros"), "AVRO"))
 
 
 @wish("What did my client ask at all?")

@@ -39,7 +39,9 @@ DRAFTS = [
 def random_document(random: Random, draft: str) -> dict[str, Any]:
     """A schema with two definitions, to which it and they may refer."""
     document = random_schema(random, 3)
-    if not isinstance(document, dict):
+    if random.random() < 0.7:
+        document = {"type": "object", **_object_keyword(random, 2), **random.choice([{}, {}, _lone_keyword(random)])}
+    elif not isinstance(document, dict):
         document = {"allOf": [document]}
     definitions = {name: random_schema(random, 2) for name in ("one", "two")}
     return {"$schema": draft, **document, "definitions": definitions}
@@ -151,17 +153,22 @@ ALL = [_leaf, _leaf, _object_keyword, _object_keyword, _array_keyword, _combined
 
 
 def fitted(schema: Any, draft: str) -> Any:
-    """A schema without what the metaschema of its draft refuses: a list under `items` since 2020-12."""
+    """A schema without what its draft refuses, a list under `items` since 2020-12, and without true or false there in
+    2019-09, at which the library fails beside `unevaluatedItems`."""
     if isinstance(schema, dict):
         return {
-            keyword: (
-                True
-                if draft.endswith("2020-12/schema") and keyword == "items" and isinstance(inner, list)
-                else fitted(inner, draft)
-            )
+            keyword: _fitted_items(inner, draft) if keyword == "items" else fitted(inner, draft)
             for keyword, inner in schema.items()
         }
     return [fitted(inner, draft) for inner in schema] if isinstance(schema, list) else schema
+
+
+def _fitted_items(items: Any, draft: str) -> Any:
+    if draft == DRAFTS[3] and isinstance(items, list):
+        return True
+    if draft == DRAFTS[2] and isinstance(items, bool):
+        return {} if items else {"not": {}}
+    return fitted(items, draft)
 
 
 def changed(random: Random, document: Any, draft: str) -> Any:
@@ -171,9 +178,11 @@ def changed(random: Random, document: Any, draft: str) -> Any:
     for schema in random.sample(inside, min(len(inside), random.choice([1, 1, 2, 3]))):
         kept = {"$schema": schema["$schema"], "definitions": schema["definitions"]} if "$schema" in schema else {}
         change = random.random()
-        if change < 0.35 and schema:
+        if change < 0.6:
+            random.choice(SMALL_CHANGES)(random, schema)
+        elif change < 0.7 and schema:
             schema.pop(random.choice(list(schema)))
-        elif change < 0.7:
+        elif change < 0.85:
             schema.update(random.choice(ALL)(random, 1))
         else:
             other = random_schema(random, 1)
@@ -181,6 +190,69 @@ def changed(random: Random, document: Any, draft: str) -> Any:
             schema.update(other if isinstance(other, dict) else {"not": True} if not other else {})
         schema.update(kept)
     return fitted(document, draft)
+
+
+def _change_required(random: Random, schema: dict[str, Any]) -> None:
+    names = set(schema.get("required", ())) ^ {random.choice(NAMES)}
+    schema.pop("required", None)
+    if names:
+        schema["required"] = sorted(names)
+
+
+def _change_other_properties(random: Random, schema: dict[str, Any]) -> None:
+    schema["additionalProperties"] = random.choice([False, True, random_schema(random, 1)])
+
+
+def _change_properties(random: Random, schema: dict[str, Any]) -> None:
+    properties = schema.setdefault("properties", {})
+    name = random.choice(NAMES)
+    if properties.pop(name, None) is None:
+        properties[name] = random_schema(random, 1)
+
+
+def _change_types(random: Random, schema: dict[str, Any]) -> None:
+    types = schema.get("type", "number")
+    other = random.choice(["null", "string", "integer", "number", "object"])
+    schema["type"] = random.choice([other, sorted({other, *([types] if isinstance(types, str) else types)})])
+
+
+def _change_values(random: Random, schema: dict[str, Any]) -> None:
+    if len(schema.get("enum", ())) > 1 and random.random() < 0.5:
+        schema["enum"] = schema["enum"][1:]
+    elif "enum" in schema:
+        schema["enum"] = [*schema["enum"], "another"]
+    else:
+        schema.update(_values_keyword(random))
+
+
+def _change_limits(random: Random, schema: dict[str, Any]) -> None:
+    limits = [
+        keyword for keyword, value in schema.items() if type(value) is int and keyword not in ("const", "default")
+    ]
+    for keyword in limits:
+        schema[keyword] = max(schema[keyword] + random.choice([-1, 1]), 1)
+    if not limits:
+        schema.update(random.choice([_number_keyword, _count_keyword])(random))
+
+
+def _change_alternatives(random: Random, schema: dict[str, Any]) -> None:
+    keyword = next((one for one in ("anyOf", "oneOf", "allOf", "prefixItems") if one in schema), "anyOf")
+    row = schema.setdefault(keyword, [{"type": "object"}])
+    if len(row) > 1 and random.random() < 0.5:
+        row.pop()
+    else:
+        row.append(random_schema(random, 1))
+
+
+SMALL_CHANGES = [
+    _change_required,
+    _change_other_properties,
+    _change_properties,
+    _change_types,
+    _change_values,
+    _change_limits,
+    _change_alternatives,
+]
 
 
 def _schemas(schema: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,12 @@ export const title = "Faults and clock";
 export const events = ["faults", "clock"];
 
 const APIS = ["Produce", "Fetch", "Metadata", "ListOffsets", "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch",
-  "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "ApiVersions", "CreateTopics", "DeleteRecords", "connect", "disk", "*"];
+  "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "ApiVersions", "CreateTopics", "DeleteRecords", "connect", "disk", "registry", "*"];
+
+/** What a rule can ask of requests: those to the schema registry have other parts than Kafka's. */
+const CONDITIONS = ["topic", "group", "client_id", "transactional_id"];
+const CONDITIONS_OF_REGISTRY = ["subject", "method", "client_id"];
+const conditionsOf = (api) => (api === "registry" ? CONDITIONS_OF_REGISTRY : CONDITIONS);
 
 const ERRORS = ["NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR", "OFFSET_OUT_OF_RANGE",
   "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED",
@@ -30,7 +35,13 @@ const ACTS = [
   ["full", "have a full disk (with disk)", "", () => ({ disk: "full" }), () => "full()"],
 ];
 
-const form = { api: "Produce", topic: "", group: "", client_id: "", transactional_id: "", times: "1", skip: "0", act: "error", detail: "NOT_LEADER_OR_FOLLOWER", name: "" };
+/** What the form calls a condition, and what its field says while it is empty. */
+const WORDS = {
+  topic: ["of topic", "any"], group: ["of group", "any"], client_id: ["of client id", "any, app-*"], transactional_id: ["of transactional id", "any"],
+  subject: ["of subject", "any, orders-*"], method: ["of method", "any, POST"],
+};
+
+const form = { api: "Produce", topic: "", group: "", client_id: "", transactional_id: "", subject: "", method: "", times: "1", skip: "0", act: "error", detail: "NOT_LEADER_OR_FOLLOWER", name: "" };
 let data = { clock: null, rules: [] };
 
 export async function load({ query }) {
@@ -48,12 +59,12 @@ const taken = new Set([""]);
 
 export function ruleOf(values) {
   const when = { api: [values.api] };
-  for (const name of ["topic", "group", "client_id", "transactional_id"]) if (values[name] !== "") when[name] = values[name];
+  for (const name of conditionsOf(values.api)) if (values[name] !== "") when[name] = values[name];
   const which = {};
   if (values.skip && values.skip !== "0") which.skip = Number(values.skip);
   if (values.times !== "") which.times = Number(values.times);
   const act = ACTS.find(([kind]) => kind === values.act);
-  if (act[2] && values.detail === "") throw new Error(`The rule needs ${act[2] === "time" ? "a time, as 200ms" : "the name of an error"}.`);
+  if (act[2] && values.detail === "") throw new Error(`The rule needs ${act[2] === "time" ? "a time, as 200ms" : values.api === "registry" ? "the number of an error, as 40901" : "the name of an error"}.`);
   const rule = { when, do: [act[3](values)] };
   if (Object.keys(which).length) rule.which = which;
   if (values.name !== "") rule.name = values.name;
@@ -185,19 +196,18 @@ function formPart(rerender) {
       }
     } },
       field("When a request is", text("api", "Produce", "apis")), h("datalist", { id: "apis" }, APIS.map((one) => option(one))),
-      field("of topic", text("topic", "any")), field("of group", text("group", "any")), field("of client id", text("client_id", "any, app-*")),
-      field("of transactional id", text("transactional_id", "any")),
+      conditionsOf(form.api).map((name) => field(WORDS[name][0], text(name, WORDS[name][1]))),
       field("leave out the first", text("skip", "0")), field("act how often", text("times", "always")),
       field("then", h("select", { id: "rule-act", onchange: (event) => {
         form.act = event.target.value;
         form.detail = "";
         const wanted = ACTS.find(([kind]) => kind === form.act)[2];
-        form.detail = wanted === "error" ? ERRORS[0] : wanted === "time" ? "200ms" : "";
+        form.detail = wanted === "error" ? (form.api === "registry" ? "40901" : ERRORS[0]) : wanted === "time" ? "200ms" : "";
         const shownDetail = document.getElementById("rule-detail");
         if (shownDetail) shownDetail.value = form.detail;
         rerender();
       } }, ACTS.map(([kind, words]) => option(kind, words, kind === form.act)))),
-      act[2] && field(act[2] === "error" ? "error" : "how long", text("detail", act[2] === "error" ? "NOT_LEADER_OR_FOLLOWER" : "200ms", act[2] === "error" ? "errors" : undefined)),
+      act[2] && field(act[2] === "error" ? "error" : "how long", text("detail", act[2] === "error" ? (form.api === "registry" ? "40901" : "NOT_LEADER_OR_FOLLOWER") : "200ms", act[2] === "error" ? "errors" : undefined)),
       h("datalist", { id: "errors" }, ERRORS.map((one) => option(one))),
       field("Name", text("name", "made from the rule")),
       h("button", {}, "Set the rule"), copies(() => ruleOf(form))),

@@ -45,7 +45,10 @@ function take(found) {
   lost = kept[kept.length - 1].number - 1;
 }
 
-const about = (one) => [
+/** "Produce v11"; a request to the schema registry has no version. */
+const asked = (one) => (one.registry ? one.api : `${one.api} v${one.version}`);
+
+const about = (one) => one.registry ? [`${one.registry.method} ${one.registry.path}`, one.registry.message].filter(Boolean).join("  ") : [
   ...one.partitions.slice(0, 5).map((place) => `${place.topic}${place.partition === null ? "" : `-${place.partition}`}${place.offset === null ? "" : `@${{ "-1": "latest", "-2": "earliest" }[place.offset] ?? place.offset}`}${place.records === null ? "" : `: ${place.records} rec.`}`),
   one.partitions.length > 5 ? `and ${one.partitions.length - 5} more` : "",
   ...one.groups.map((group) => `group ${group}`), ...one.transactional_ids.map((id) => `transactional id ${id}`),
@@ -57,7 +60,7 @@ function outcome(one) {
   return one.errors.length ? [one.errors.join(" "), true] : ["ok", false];
 }
 
-const line = (one) => `${one.api} v${one.version} ${one.client_id ?? ""} ${about(one)} ${outcome(one)[0]} ${one.faults.join(" ")} ${one.connection}`.toLowerCase();
+const line = (one) => `${asked(one)} ${one.client_id ?? ""} ${about(one)} ${outcome(one)[0]} ${one.faults.join(" ")} ${one.connection}`.toLowerCase();
 
 export function render({ rerender }) {
   const words = choice.text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -83,9 +86,9 @@ export function render({ rerender }) {
       cells: [
         h("span", { title: new Date(one.time_ms).toISOString() }, `+${((one.time_ms - began) / 1000).toFixed(3)} s`),
         one.client_id === null ? h("em", { title: one.connection }, "no client id") : h("span", { title: one.connection }, visible(one.client_id)),
-        `${one.api} v${one.version}`, visible(about(one)), h("span", { class: isBad ? "bad" : undefined }, text),
+        asked(one), visible(about(one)), h("span", { class: isBad ? "bad" : undefined }, text),
         one.faults.map((name) => link("/faults", `rule '${name}'`)),
-        one.ms === null ? "" : one.ms.toFixed(1), `${size(one.bytes_in)} / ${size(one.bytes_out)}`, String(one.broker),
+        one.ms === null ? "" : one.ms.toFixed(1), `${size(one.bytes_in)} / ${size(one.bytes_out)}`, one.registry ? "" : String(one.broker),
         asRule(one),
       ],
     };
@@ -109,7 +112,11 @@ export function render({ rerender }) {
 function asRule(one) {
   const values = { api: one.api, act: "error" };
   if (one.client_id) values.client_id = one.client_id;
-  if (one.partitions.length) values.topic = one.partitions[0].topic;
+  if (one.registry) {
+    values.method = one.registry.method;
+    values.detail = "500";
+    if (one.registry.subject !== null) values.subject = one.registry.subject;
+  } else if (one.partitions.length) values.topic = one.partitions[0].topic;
   else if (one.groups.length) values.group = one.groups[0];
   return h("a", { class: "nowrap", href: `#/faults?${new URLSearchParams(values)}`, title: "Set a fault rule for requests like this one" }, "set a fault");
 }

@@ -103,7 +103,10 @@ function hex(bytes) {
 
 /** Data that the API gave with decode=schema: their text, the schema that they have, and why they could not be decoded. */
 export function bySchema(data) {
-  if (data.schema) return { text: JSON.stringify(data.json, null, 2), schema: data.schema };
+  if (data.schema) {
+    const line = JSON.stringify(data.json);
+    return { text: line.length <= 100 ? line : JSON.stringify(data.json, null, 2), schema: data.schema };
+  }
   if (data.problem) return { text: hex(Uint8Array.from(data.hex.match(/../g) ?? [], (two) => parseInt(two, 16))), problem: data.problem };
   return { text: given(data) };
 }

@@ -293,6 +293,9 @@ def test_settings_give_defaults_and_overrides_of_metadata(api: RegistryApi) -> N
     api.put("/config", {"defaultMetadata": default, "overrideMetadata": override})
     assert api.registered("s", A, metadata={"properties": {"owner": "me"}}) == [1]
     assert api.get("/schemas/ids/1").document["metadata"] == {"properties": {"a": "2", "owner": "me"}}
+    api.put("/config", {"overrideMetadata": {"properties": {"a": "3"}}})
+    assert api.registered("s", A, metadata={"properties": {"owner": "me"}}) == [2]  # what is added has changed
+    assert api.registered("s", A, metadata={"properties": {"owner": "me"}}) == [2]
 
 
 @pytest.mark.parametrize(

@@ -261,6 +261,16 @@ def test_an_import_gives_ids_and_versions(api: RegistryApi) -> None:
     assert api.registered("t", B) == [43]
 
 
+def test_an_import_may_give_a_schema_another_id_than_it_has_elsewhere(api: RegistryApi) -> None:
+    """As today's server of Confluent's does; up to 5.5 it answered 42207."""
+    api.registered("s", A)
+    api.put("/mode/t", {"mode": "IMPORT"})
+    assert api.registered("t", A, id=9, version=1) == [9]
+    assert api.get("/subjects/t/versions/1").document["id"] == 9
+    assert [api.get(f"/schemas/ids/{number}").document["schema"] for number in (1, 9)] == ['{"fields":["a"]}'] * 2
+    assert api.registered("u", A) == [1]
+
+
 def test_an_import_begins_with_an_empty_subject_unless_it_is_forced(api: RegistryApi) -> None:
     api.registered("s", A)
     for path in ("/mode/s", "/mode"):

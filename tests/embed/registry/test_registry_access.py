@@ -112,9 +112,10 @@ def test_a_user_needs_read_on_the_topic_to_read_and_write_to_write(users: Regist
     assert users.send("POST", "/subjects/s/versions", A, bob).status == 200
 
 
-def test_a_user_with_a_scram_credential_is_one_too(users: RegistryApi) -> None:
-    mechanism, salt = scram.SHA_512, b"salt"
-    salted = scram.salted_password(mechanism, "secret", salt, 4096)
+def give_bob(users: RegistryApi, password: str) -> None:
+    """Store a SCRAM credential of bob."""
+    mechanism, salt = scram.SHA_512, password.encode()
+    salted = scram.salted_password(mechanism, password, salt, 4096)
     credential = scram.credential_of(mechanism, salted, salt, 4096)
 
     def store() -> None:
@@ -122,7 +123,32 @@ def test_a_user_with_a_scram_credential_is_one_too(users: RegistryApi) -> None:
         controller.alter_scram_credentials({("bob", mechanism.wire_code): credential}, [])
 
     users.control.call(store)
+
+
+def test_a_user_with_a_scram_credential_is_one_too(users: RegistryApi) -> None:
+    give_bob(users, "secret")
     allow(users, AclOperation.READ)
-    assert users.send("GET", "/subjects", None, basic("bob", "secret")).status == 200
+    for _ in range(2):
+        assert users.send("GET", "/subjects", None, basic("bob", "secret")).status == 200
     assert users.send("GET", "/subjects", None, basic("bob", "bob")).status == 200  # the password of PLAIN
     assert users.send("GET", "/subjects", None, basic("bob", "other")).status == 401
+
+
+def test_a_password_is_right_until_it_is_changed_and_hashed_once(
+    users: RegistryApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+    hash_it = scram.salted_password
+
+    def counted(mechanism: scram.Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
+        hashed.append(password)
+        return hash_it(mechanism, password, salt, iterations)
+
+    give_bob(users, "old")
+    allow(users, AclOperation.READ)
+    monkeypatch.setattr(scram, "salted_password", counted)
+    assert [users.send("GET", "/subjects", None, basic("bob", "old")).status for _ in range(3)] == [200] * 3
+    assert hashed == ["old"]
+    monkeypatch.undo()
+    give_bob(users, "new")
+    assert [users.send("GET", "/subjects", None, basic("bob", word)).status for word in ("old", "new")] == [401, 200]

@@ -26,7 +26,20 @@ def test_the_uuid_is_the_md5_of_text_references_and_metadata() -> None:
     refers = SchemaContent("AVRO", "x", (Reference("n", "s", 258),))
     told = b"xns" + bytes([0, 0, 1, 2])
     assert refers.guid == str(uuid.UUID(bytes=hashlib.md5(told).digest()))
-    assert refers._replace(metadata=metadata_text({"properties": {"a": "1"}})).guid != refers.guid
+
+
+def test_the_uuid_covers_metadata_and_rules_in_the_registrys_order() -> None:
+    metadata = {"properties": {"type": "1", "a": "2"}, "tags": {"t": ["y", "x"]}, "sensitive": ["a"]}
+    rule = {"name": "n", "tags": ["q", "p"], "params": {"k": "v", "j": "u"}, "kind": "CONDITION", "disabled": True}
+    whole = SchemaContent(
+        "AVRO",
+        "x",
+        (),
+        metadata_text(metadata),
+        rule_set_text({"domainRules": [rule], "migrationRules": [{"doc": "d"}]}),
+    )
+    told = b"x" + b"\1txya2type1a" + b"\1d" + b"nCONDITIONpqjukv\1"
+    assert whole.guid == str(uuid.UUID(bytes=hashlib.md5(told).digest()))
 
 
 def test_metadata_are_one_text_whatever_their_order() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kmini.broker.journal.entries import JournalEntry
 from kmini.broker.journal.registry_requests import RegistryCall
-from kmini.report.diagnoses import no_client_came
+from kmini.report.diagnoses import advertised_address_never_reached, no_client_came
 from kmini.report.facts import Facts
 from kmini.report.registry_diagnoses import registry_failed, schema_refused
 
@@ -84,5 +84,9 @@ def test_a_connection_that_a_rule_closed_is_told() -> None:
     )
 
 
-def test_a_client_of_the_registry_alone_is_no_client_of_the_broker() -> None:
-    assert no_client_came(facts(asked("GET", "/subjects", 200))) is not None
+def test_a_client_of_the_registry_alone_is_a_client_and_has_reached_no_advertised_address() -> None:
+    alone = facts(asked("GET", "/subjects", 200))
+    assert no_client_came(alone) is None
+    metadata = alone.requests[0]._replace(api="Metadata", registry=None)
+    told = alone._replace(told=("kafka:9092",), requests=(*alone.requests, metadata))
+    assert advertised_address_never_reached(told) is not None

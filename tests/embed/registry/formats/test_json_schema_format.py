@@ -173,7 +173,7 @@ def test_large_enumerations_are_compared() -> None:
     assert kinds({"enum": names[1:]}, {"enum": names}) == [("ENUM_ARRAY_NARROWED", "#/enum")]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=200)
 @given(seed=st.integers(0, 1 << 40))
 def test_a_reader_without_differences_takes_what_the_writer_takes(seed: int) -> None:
     random = Random(seed)

@@ -297,6 +297,11 @@ DOUBTED = {
         an_object({"a": STRING}),
         "oneOf at #/oneOf",
     ),
+    "oneOf with a shared limit": (
+        {"oneOf": [{"type": "number", "maximum": 5}, {"type": "number", "minimum": 5}]},
+        {"type": "number", "maximum": 5},
+        "oneOf at #/oneOf",
+    ),
     "unevaluatedProperties": (
         {"$schema": LATEST, "allOf": [an_object({"a": STRING})], "unevaluatedProperties": False},
         {"$schema": LATEST, "allOf": [closed({"a": STRING})]},
