@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from support import apache_kafka
@@ -43,6 +44,10 @@ NOT_OUR_LEAKS = (
     "ignore::DeprecationWarning",
 )
 """The suite treats leaks as errors; the clients it drives leave sockets to the garbage collector."""
+
+
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")  # a busy machine fails no test
 
 
 def pytest_configure() -> None:

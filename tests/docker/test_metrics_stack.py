@@ -92,6 +92,16 @@ def configured(file: Path, http: str, folder: Path) -> Path:
     return path
 
 
+def is_ready(prometheus: str) -> bool:
+    """Whether Prometheus answers queries already: it listens before it does."""
+    try:
+        with urllib.request.urlopen(f"{prometheus}/-/ready", timeout=30):
+            return True
+    except urllib.error.HTTPError as refused:
+        refused.close()
+        return False
+
+
 @pytest.fixture(scope="module", params=[(1, "prometheus.yml"), (3, "cluster/prometheus.yml")], ids=["one", "three"])
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     brokers, file = request.param
@@ -132,6 +142,7 @@ def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             lambda: (folder / "log").read_text(),
         )
         assert isinstance(heard, re.Match), (folder / "log").read_text()
+        until(partial(is_ready, f"http://{heard[1]}"))
         yield Stack(addresses, f"http://{heard[1]}")
 
 
