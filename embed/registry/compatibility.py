@@ -41,10 +41,6 @@ LEVELS = {
 
 OTHER_TYPE = "Incompatible because of different schema type"
 
-LONG_CHARACTERS = 8 * 1024
-"""Characters of a schema from which on a thread compares it."""
-
-
 ReadEarlier = Callable[[SchemaContent], Awaitable[Schema]]
 """Reads the schema of an earlier version. Raises RegistryError."""
 
@@ -79,11 +75,11 @@ async def _differences(level: Level, schema: Schema, earlier: SchemaVersion, rea
     found: list[Difference] = []
     try:
         older = await read(earlier.content)
-        is_long = len(schema.text) + len(older.text) >= LONG_CHARACTERS
         pairs = [(schema, older)] if level.reads_older else []
         pairs += [(older, schema)] if level.read_by_older else []
         for reader, writer in pairs:
-            found += await in_thread(reader.differences, writer) if is_long else reader.differences(writer)
+            # In a thread, as short JSON Schemas may take long: their alternatives are tried in each combination.
+            found += await in_thread(reader.differences, writer)
     except (CannotCompare, RegistryError) as error:
         raise CANNOT_JUDGE(subject=earlier.subject, version=earlier.version, details=error) from error
     except RecursionError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kmini.broker.journal.registry_requests import RegistryAnswer, RegistryQuestion, RegistrySource, begin, end
 from support.busy_cluster import BusyCluster, busy_cluster
 
 if TYPE_CHECKING:
@@ -172,6 +173,45 @@ def test_a_rule_is_set_by_the_form_as_the_python_beside_it_would(page: Page, bus
     row = page.get_by_role("row", name=re.compile("by hand"))
     row.get_by_role("button", name="Remove", exact=True).click()
     expect(row).to_have_count(0)
+
+
+def test_a_rule_about_the_schema_registry_has_its_own_conditions(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/faults")
+    page.get_by_label("When a request is").fill("registry")
+    expect(page.get_by_label("of topic")).to_have_count(0)
+    page.get_by_label("of subject").fill("orders-*")
+    page.get_by_label("of method").fill("POST")
+    page.locator("#rule-act").select_option("apply_then_error")
+    page.locator("#rule-detail").fill("50002")
+    shown = 'broker.faults.on("registry", subject="orders-*", method="POST").once().apply_then_error("50002")'
+    expect(page.locator("#rule-python")).to_have_text(shown)
+    page.get_by_role("button", name="Set the rule").click()
+    row = page.get_by_role("row", name=re.compile("registry error 50002"))
+    expect(row).to_contain_text("registry, method=POST, subject=orders-*")
+    row.get_by_role("button", name="Remove", exact=True).click()
+    expect(row).to_have_count(0)
+
+
+def test_a_request_to_the_schema_registry_is_shown_and_becomes_a_rule(
+    page: Page, busy: BusyCluster, expect: Any
+) -> None:
+    journal = busy.server.any_broker.services.journal
+    assert journal is not None
+    asked = RegistryQuestion("POST", "/subjects/orders-<b>/versions", "orders-<b>")
+
+    async def write() -> None:
+        entry = begin(journal, RegistrySource("curl/8", "127.0.0.1:5000", "User:ANONYMOUS"), asked, 9)
+        end(journal, entry, RegistryAnswer(409, 40901, "no <i>price</i>", 30))
+
+    busy.server.run(write())
+    open_view(page, busy, "/requests")
+    page.get_by_label("Filter requests by words").fill("registry curl/8")
+    rows = page.get_by_role("table", name="Requests").locator("tbody tr")
+    expect(rows.first).to_contain_text("POST /subjects/orders-<b>/versions  no <i>price</i>")
+    expect(rows.first).to_contain_text("40901")
+    rows.first.get_by_role("link", name="set a fault").click()
+    expect(page.get_by_label("of subject")).to_have_value("orders-<b>")
+    expect(page.get_by_label("of method")).to_have_value("POST")
 
 
 def test_a_rule_begins_with_the_request_that_one_clicks(page: Page, busy: BusyCluster, expect: Any) -> None:

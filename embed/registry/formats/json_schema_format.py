@@ -25,7 +25,7 @@ class JsonSchemaFormat(SchemaFormat):
         """The schema of a text and of what it refers to. No pattern of it is run.
 
         Raises InvalidSchema if the text is no JSON, is no schema of its draft, refers to what is not there, or is too
-        large: see `MOST_CHARACTERS`, `MOST_LEVELS` and `MOST_SCHEMAS` of `documents`.
+        large: see `MOST_CHARACTERS`, `MOST_LEVELS` and `MOST_SCHEMAS` of `json_schema/documents.py`.
         """
         return JsonSchema(read_document(text, references), references)
 
@@ -78,7 +78,8 @@ class JsonSchema(Schema):
     def _compared(self, writer: JsonSchema) -> Verdict:
         """The verdict about the writer's schema. Raises CannotCompare."""
         try:
-            comparison = Comparison(strict=Comparison())
+            characters = len(self._text) + len(writer._text) + sum(map(_length, self._references + writer._references))
+            comparison = Comparison(characters, strict=Comparison(characters))
             return comparison.judge(self._document.root, Conjunction([writer._document.root]), "")
         except TooManySteps:
             raise CannotCompare(
@@ -86,6 +87,11 @@ class JsonSchema(Schema):
             ) from None
         except RecursionError:
             raise CannotCompare(f"The schemas are too deep for this registry to compare. {REGISTERED_ANYWAY}") from None
+
+
+def _length(reference: ResolvedReference) -> int:
+    """The characters of what is referred to."""
+    return len(reference.text) + sum(map(_length, reference.references))
 
 
 def _cannot_compare(keyword: str, path: str, reason: str) -> CannotCompare:

@@ -247,3 +247,19 @@ def test_a_rule_is_set_and_shown_by_the_control_api(api: RegistryApi) -> None:
     assert api.get("/subjects/a/versions").status == 404
     (shown,) = api.control.done("GET", "/faults")
     assert (shown["hits"], shown["seen"], shown["rule"]) == (1, 2, rule)
+
+
+def test_a_connected_broker_sets_rules_and_releases_what_they_hold(api: RegistryApi) -> None:
+    with kmini.connect(api.control.url) as broker:
+        rule = broker.faults.on("registry", method="GET", subject="a").once().error(503, message="down")
+        refused = api.get("/subjects/a/versions")
+        assert (refused.status, refused.document) == (503, {"error_code": 503, "message": "down"})
+        rule.assert_hit(1)
+        rule.remove()
+        held = broker.faults.on("registry").hold()
+        asking = threading.Thread(target=api.get, args=("/subjects",))
+        asking.start()
+        held.arrived(1)
+        held.release()
+        asking.join(60)
+        assert not asking.is_alive()

@@ -25,26 +25,31 @@ from kmini.registry.formats.json_schema.scalars import judge_scalars
 from kmini.registry.formats.json_schema.sums import narrowed
 from kmini.registry.formats.json_schema.verdict import PROVED, Verdict, doubtful
 
+FREE_STEPS: Final = 2_000
+STEPS_PER_CHARACTER: Final = 10
 MOST_STEPS: Final = 200_000
-"""Pairs of schemas that one comparison looks at. A million take about a minute."""
+"""Pairs of schemas that one comparison looks at, at most as many as these three allow: some thousands take a second."""
 MOST_OPEN: Final = 120
 """Comparisons inside comparisons: a proof that goes deeper is given up."""
 
 
 class TooManySteps(Exception):
-    """A comparison needs more than `MOST_STEPS` steps."""
+    """A comparison needs more steps than it has."""
 
 
 class Comparison:
     """One comparison of a reader's schema with a writer's, and the proofs that it has so far."""
 
-    def __init__(self, strict: Comparison | None = None) -> None:
+    def __init__(self, characters: int, strict: Comparison | None = None) -> None:
+        """`characters` is the length of both schemas."""
         self.lenient = strict is not None
         """Whether a property that has to be there may be absent where it has a default."""
         self._strict = strict or self
         self.same = Sameness(self.spend)
-        self._steps = 0
+        self._steps = min(FREE_STEPS + STEPS_PER_CHARACTER * characters, MOST_STEPS)
+        """Those that are left."""
         self._known: dict[Hashable, Verdict] = {}
+        self._apart: dict[frozenset[int], bool] = {}
         self._open: dict[Hashable, tuple[int, int]] = {}
         """The comparisons under way: how many there were before it, and how deep in the value it is."""
         self._depth = 0
@@ -53,8 +58,8 @@ class Comparison:
 
     def spend(self, steps: int = 1) -> None:
         """Count steps. Raises TooManySteps."""
-        self._strict._steps += steps
-        if self._strict._steps > MOST_STEPS:
+        self._strict._steps -= steps
+        if self._strict._steps < 0:
             raise TooManySteps
 
     def inside(self, reader: Node, writer: Conjunction, path: str) -> Verdict:
@@ -127,6 +132,13 @@ class Comparison:
         """Whether it is proved that no value is valid under all these schemas."""
         self.spend(together.size)
         return is_empty(together, self._is_excluded)
+
+    def are_apart(self, one: Node, other: Node) -> bool:
+        """Whether it is proved that no value is valid under both schemas."""
+        pair = frozenset((one.key, other.key))
+        if pair not in self._apart:
+            self._apart[pair] = self.excludes_all(Conjunction((one, other)))
+        return self._apart[pair]
 
     def _is_excluded(self, together: Conjunction) -> bool:
         """Whether a schema that does not hold would take each of the values."""

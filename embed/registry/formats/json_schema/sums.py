@@ -39,8 +39,7 @@ def _under_one(comparison: Comparison, reader: Node, keyword: str, writer: Conju
         if not verdict.holds:
             failures.append(verdict)
             continue
-        others = {k: other for k, other in enumerate(alternatives) if k != i} if keyword == "oneOf" else {}
-        return _alone(comparison, others, i, writer, f"{path}/{keyword}")
+        return _alone(comparison, alternatives, i, writer, f"{path}/oneOf") if keyword == "oneOf" else PROVED
     doubts = [doubt for verdict in failures if not verdict.differences for doubt in verdict.doubts]
     if doubts:
         return Verdict(doubts=tuple(doubts[:1]))
@@ -48,9 +47,11 @@ def _under_one(comparison: Comparison, reader: Node, keyword: str, writer: Conju
     return different("COMBINED_TYPE_SUBSCHEMAS_CHANGED", f"{path}/{keyword}", told)
 
 
-def _alone(comparison: Comparison, others: dict[int, Node], chosen: int, writer: Conjunction, path: str) -> Verdict:
-    """Whether no other schema of a `oneOf` takes a value that the chosen one takes."""
-    for k, other in others.items():
+def _alone(comparison: Comparison, alternatives: list[Node], chosen: int, writer: Conjunction, path: str) -> Verdict:
+    """Whether no other schema of a `oneOf` takes a value that the writer writes and the chosen one takes."""
+    for k, other in enumerate(alternatives):
+        if k == chosen or comparison.are_apart(alternatives[chosen], other):
+            continue
         if comparison.excludes_all(writer.with_schema(other)):
             continue
         if comparison.implies(other, writer):
