@@ -86,7 +86,7 @@ def test_all_ports_are_published_to_this_machine_alone(files: tuple[str, ...]) -
     assert all(address.startswith("127.0.0.1:") for address in published)
     assert len(set(published)) == len(published)
     kafka = range(9092, 9095) if files == CLUSTER else range(9092, 9093)
-    assert ports["broker"] == {port: f"127.0.0.1:{port}" for port in (*kafka, 8090)}
+    assert ports["broker"] == {port: f"127.0.0.1:{port}" for port in (*kafka, 8081, 8090)}
 
 
 @STACKS
@@ -105,6 +105,7 @@ def test_the_broker_takes_its_variables_and_needs_no_listeners(files: tuple[str,
     environment = read_environment({**image_environ(image), **said})
     config = BrokerConfig.parse(environment.properties)
     assert environment.ignored == []
+    assert environment.registry_port == 8081
     assert environment.brokers == (3 if files == CLUSTER else 1)
     assert config.default_replication_factor == environment.brokers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ import yaml
 
 from support.docker.containers import Container, why_not
 from support.docker.dockerfile import BROKER, DOCKER, last_of, read_stages
+
+ASK_REGISTRY = """
+from urllib.request import urlopen
+print(urlopen("http://127.0.0.1:8081/subjects", timeout=30).read().decode())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +51,8 @@ def test_the_image_runs_on_a_root_that_cannot_be_written(
         assert told.stdout.split() == ["1000", "CapEff:", "0000000000000000", "NoNewPrivs:", "1"]
         described = container.execute("kmini", "topic", "list", "-b", "127.0.0.1:9092")
         assert described.stdout.splitlines() == ["orders", "profiles"]
+        asked = container.execute(sys.executable, "-c", ASK_REGISTRY)
+        assert asked.stdout == "[]\n", asked.stderr
         produced = container.execute("sh", "-c", "echo hello | kmini produce orders -b 127.0.0.1:9092")
         assert produced.returncode == 0, produced.stderr
         consumed = container.execute("kmini", "consume", "profiles", "-b", "127.0.0.1:9092")
