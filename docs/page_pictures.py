@@ -17,18 +17,18 @@ PICTURES = ROOT / "docs" / "pictures"
 sys.path.append(str(ROOT / "tests"))
 
 VIEWS = {
-    "groups": ("/groups", "light"),
-    "group": ("/groups/billing", "dark"),
-    "overview": ("/", "light"),
-    "topic": ("/topics/profiles", "light"),
-    "records": ("/topics/orders", "dark"),
-    "requests": ("/requests", "light"),
-    "faults": ("/faults", "light"),
-    "cluster": ("/cluster", "light"),
+    "groups": ("/groups", "light", 480),
+    "group": ("/groups/billing", "dark", 820),
+    "overview": ("/", "light", 980),
+    "topic": ("/topics/profiles", "light", 820),
+    "records": ("/topics/orders", "dark", 1000),
+    "requests": ("/requests", "light", 820),
+    "faults": ("/faults", "light", 1180),
+    "cluster": ("/cluster", "light", 820),
 }
-"""The views by the names of their pictures: the address, and light or dark."""
+"""The views by the names of their pictures: the address, light or dark, and the height."""
 
-WIDTH, HEIGHT = 1240, 820
+WIDTH = 1240
 
 
 def main(directory: Path) -> None:
@@ -39,13 +39,13 @@ def main(directory: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with busy_cluster() as busy, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, (address, theme) in VIEWS.items():
-            take(browser, busy.server.url, address, theme, directory / f"page-{name}.png")
+        for name, (address, theme, height) in VIEWS.items():
+            take(browser, busy.server.url, address, theme, height, directory / f"page-{name}.png")
         browser.close()
 
 
-def take(browser: Any, url: str, address: str, theme: str, path: Path) -> None:
-    page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=theme)
+def take(browser: Any, url: str, address: str, theme: str, height: int, path: Path) -> None:
+    page = browser.new_page(viewport={"width": WIDTH, "height": height}, color_scheme=theme)
     page.goto(f"{url}/#{address}")
     page.wait_for_selector(f'html[data-ready="{address}"]', timeout=10_000)
     page.wait_for_timeout(4_500)  # two readings of the counters, and the marks of new records fade

@@ -53,6 +53,11 @@ class ActiveRule:
     def seen(self) -> int:
         return self.selection.seen
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it acts on nothing more: it has acted as often as it was to, or its time has passed."""
+        return self.selection.is_over(self._now_ms())
+
     def takes(self, asked: Asked) -> bool:
         """Count a request of its API; return whether the rule is to act on it."""
         if not self.matcher.means(asked):

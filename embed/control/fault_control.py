@@ -35,6 +35,8 @@ class RuleStatus(NamedTuple):
     """What it has met, in words."""
     why: str
     """Why it never acted, with its nearest miss; empty if it has."""
+    is_over: bool = False
+    """Whether it acts on nothing more: it has acted as often as it was to, or its time has passed."""
 
     @classmethod
     def of(cls, active: ActiveRule, rules: ActiveRules) -> RuleStatus:
@@ -52,6 +54,7 @@ class RuleStatus(NamedTuple):
             tuple(rule.held),
             rule.summary(),
             "" if rule.hits else rule.why(),
+            active.is_over,
         )
 
 

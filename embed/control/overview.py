@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kmini.client_connections import ClientConnection
 from kmini.contents import Record, shown
 from kmini.control.control_operations import ControlOperations, Served, address_of
-from kmini.group_handle import GroupOperations
-from kmini.protocol.errors import KafkaError
+from kmini.control.group_rows import GroupRow, group_rows
 from kmini.protocol.topics import is_internal
 from kmini.report.diagnoses import likely
 from kmini.report.facts import Facts
@@ -60,6 +59,8 @@ class BrokerState(NamedTuple):
     is_running: bool
     is_suspended: bool
     """Whether it is paused."""
+    is_cut_off: bool
+    """Whether it is cut off from the other brokers."""
     leads: int
     """The partitions that it leads."""
     replicas: int
@@ -164,20 +165,6 @@ class TopicPage(NamedTuple):
     topics: tuple[TopicRow, ...]
 
 
-class GroupRow(NamedTuple):
-    """A group in a table."""
-
-    name: str
-    kind: str
-    state: str
-    generation: int
-    protocol: str | None
-    member_count: int
-    coordinator: int
-    lags: dict[str, int]
-    """How far it is behind the high watermark, by topic."""
-
-
 _NO_FAULT = {"MEMBER_ID_REQUIRED"}
 """Errors that a client meets when all is well: the answer to the first JoinGroup of a member (KIP-394)."""
 _LONG_WAITS = {"Fetch", "JoinGroup", "SyncGroup", "ShareFetch"}
@@ -256,30 +243,7 @@ class Overview:
 
     async def groups(self) -> list[GroupRow]:
         """The table of groups, by name."""
-        operations = self._served.operations
-        rows: list[GroupRow] = []
-        for name in operations.group_names():
-            group = GroupOperations(operations, name)
-            try:
-                found, lag = await group.describe(), await group.lag()
-            except KafkaError:  # it is being loaded, or goes at this moment
-                continue
-            lags: Counter[str] = Counter()
-            for place, behind in lag.items():
-                lags[place.topic] += behind
-            rows.append(
-                GroupRow(
-                    name,
-                    found.kind,
-                    found.state,
-                    found.generation,
-                    found.protocol,
-                    len(found.members),
-                    found.coordinator,
-                    dict(lags),
-                )
-            )
-        return rows
+        return await group_rows(self._served.operations)
 
 
 def _brokers(operations: SharedOperations) -> Iterator[BrokerState]:
@@ -301,6 +265,7 @@ def _brokers(operations: SharedOperations) -> Iterator[BrokerState]:
             "" if broker is None else address_of(broker),
             broker is not None,
             broker is not None and broker.server.is_suspended,
+            broker is not None and broker.is_cut_off,
             leads[number],
             replicas[number],
             behind[number],

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kmini.clock_handle import ClockOperations
 from kmini.control.control_operations import ControlOperations, TopicControl
 from kmini.control.fault_control import FaultControl, RuleControl
+from kmini.control.next_due import NextDue
 from kmini.control.overview import Overview
 from kmini.control.report_control import ReportControl
 from kmini.control.topic_view import TopicView
@@ -118,6 +119,7 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         "a topic",
         """
         GET    /topics/{topic}/latest               latest
+        GET    /topics/{topic}/tombstones           tombstones
         """,
     ),
     (
@@ -192,6 +194,13 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         GET    /clock/now-ms                        now_ms
         POST   /clock/advance                       advance
         POST   /clock/turn-back                     turn_back
+        """,
+    ),
+    (
+        NextDue,
+        "the clock",
+        """
+        GET    /clock/due                           due
         """,
     ),
     (

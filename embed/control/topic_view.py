@@ -1,12 +1,16 @@
-"""The last records of a topic, cut to what a page can show: beside `records`, which gives all of them whole."""
+"""The last records of a topic, cut to what a page can show (`records` gives all of them whole), and its tombstones."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kmini.contents import Isolation, RecordState, shown
+from kmini.protocol.records.batch import BatchHeader, iter_batches
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.records.compression import Buffer
 from kmini.protocol.records.record import Header
 
 if TYPE_CHECKING:
@@ -15,6 +19,12 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 * 1024
 """Bytes of a key, of a value and of a header's value that are shown unless more are asked for."""
+MOST_READ_BYTES = 8 * 1024 * 1024
+"""Bytes of a log in which tombstones are looked for."""
+READ_BYTES = 64 * 1024
+"""Bytes read from a log between two turns of the loop."""
+MOST_BATCHES = 400
+"""Batches with tombstones that are told."""
 PAUSE_RECORDS = 500
 """Records after which others of the loop's tasks run."""
 
@@ -35,6 +45,29 @@ class ShownRecord(NamedTuple):
     headers: tuple[Header, ...]
     state: RecordState
     """As `Record.state`."""
+
+
+class TombstoneBatch(NamedTuple):
+    """A batch of a log that has tombstones, or a delete horizon."""
+
+    base_offset: int
+    last_offset: int
+    tombstones: int
+    """Records with a null value in it."""
+    horizon_ms: int | None
+    """The time from which on its tombstones, or its transaction marker, may be removed (KIP-534); None before a pass of
+    the log cleaner has given it one."""
+
+
+class Tombstones(NamedTuple):
+    """Where tombstones are in the log of a partition."""
+
+    from_offset: int
+    """The part of the log from this offset to the high watermark was looked at."""
+    tombstone_count: int
+    """Tombstones in that part."""
+    batches: tuple[TombstoneBatch, ...]
+    """The last batches with tombstones or a horizon, by offset."""
 
 
 class TopicView:
@@ -78,6 +111,40 @@ class TopicView:
         if partition is not None:
             found.sort(key=lambda one: one.offset, reverse=True)
         return found[:count]
+
+    async def tombstones(self, partition: int = 0) -> Tombstones:
+        """The tombstones of a partition and their delete horizons, in the last `MOST_READ_BYTES` of its log. Raises
+        LeaderNotAvailable."""
+        log = self._operations.leader_of(self._topic, partition)[1].log
+        start = offset = _last_part(log)
+        end = log.high_watermark
+        count, found = 0, deque[TombstoneBatch](maxlen=MOST_BATCHES)
+        while offset < end and (piece := log.read(offset, READ_BYTES, limit_offset=end)):
+            for position, header in iter_batches(piece):
+                offset = header.next_offset
+                nulls = 0 if header.is_control else _nulls(piece, position, header)
+                count += nulls
+                if nulls or header.has_delete_horizon:
+                    horizon_ms = header.base_timestamp if header.has_delete_horizon else None
+                    found.append(TombstoneBatch(header.base_offset, header.last_offset, nulls, horizon_ms))
+            await asyncio.sleep(0)
+        return Tombstones(start, count, tuple(found))
+
+
+def _last_part(log: PartitionLog) -> int:
+    """The offset at which the last segments begin that have `MOST_READ_BYTES` at most; the last one is always among
+    them."""
+    start, size = log.log_end_offset, 0
+    for segment in reversed([*log.segments]):
+        size += segment.size
+        if size > MOST_READ_BYTES and segment is not log.segments.active:
+            break
+        start = segment.base_offset
+    return max(start, log.log_start_offset)
+
+
+def _nulls(piece: Buffer, position: int, header: BatchHeader) -> int:
+    return sum(record.value is None for record in decode_records(piece, position, header))
 
 
 async def _last_of(

@@ -20,10 +20,10 @@ import contextlib
 import enum
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ...protocol.errors import KafkaError
 from ...protocol.topics import TopicPartition
@@ -58,6 +58,9 @@ class Job(NamedTuple):
     dirtiness: Dirtiness
     range: CleanableLog
 
+
+DueReason: TypeAlias = Literal["delete horizon", "roll", "max.compaction.lag.ms", "min.compaction.lag.ms"]
+"""Why the cleaner looks at a log at a certain time."""
 
 Rank: TypeAlias = tuple[float, ...]
 """A Reason, and how urgent it is. Greater ranks go first."""
@@ -253,27 +256,30 @@ class Schedule:
         """
         times: list[int] = []
         for partition, log in self._compacted(logs):
-            if not self._memory(partition).failure:
-                # The next `pick` finds that a log that cannot be measured is uncleanable.
-                with contextlib.suppress(KafkaError, OSError):
-                    times += self._times(partition, log)
+            # The next `pick` finds that a log that cannot be measured is uncleanable.
+            with contextlib.suppress(KafkaError, OSError):
+                times += (time for _, time in self.due_times(partition, log))
         return min((time for time in times if time > since_ms), default=None)
 
-    def _times(self, partition: TopicPartition, log: PartitionLog) -> Iterable[int]:
+    def due_times(self, partition: TopicPartition, log: PartitionLog) -> Iterator[tuple[DueReason, int]]:
+        """The times at which time alone gives the cleaner something to do in a compacted log, past ones included; none
+        for an uncleanable log. Raises CorruptMessage and OSError if the log cannot be measured."""
         memory = self._memory(partition)
+        if memory.failure:
+            return
         if memory.horizon_ms is not None and memory.horizon_ms < NO_HORIZON:
-            yield max(memory.horizon_ms, memory.next_horizon_pass_ms)
+            yield "delete horizon", max(memory.horizon_ms, memory.next_horizon_pass_ms)
         roll_ms = next_roll_ms(log)
         if roll_ms is not None:
-            yield roll_ms
+            yield "roll", roll_ms
         config, first_dirty = log.config, self.checkpoint.get(partition) or 0
         for segment in log.segments:
             if segment is log.segments.active or segment.next_offset <= first_dirty:
                 continue
             if config.max_compaction_lag_ms < MAX_LONG:
-                yield first_timestamp(segment) + config.max_compaction_lag_ms + 1
+                yield "max.compaction.lag.ms", first_timestamp(segment) + config.max_compaction_lag_ms + 1
             if config.min_compaction_lag_ms > 0:
-                yield segment.largest_timestamp + config.min_compaction_lag_ms
+                yield "min.compaction.lag.ms", segment.largest_timestamp + config.min_compaction_lag_ms
 
     def _memory(self, partition: TopicPartition) -> _Memory:
         memory = self._memories.get(partition)

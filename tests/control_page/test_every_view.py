@@ -5,6 +5,7 @@ Behind `make soak`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -52,6 +53,11 @@ def expect() -> Any:
 def open_view(page: Page, busy: BusyCluster, address: str) -> None:
     page.goto(f"{busy.server.url}/#{address}")
     page.wait_for_selector(f'html[data-ready="{address}"]')
+
+
+def agree(page: Page, verb: str) -> None:
+    """Confirm what a dialog asks: its button says what will be done."""
+    page.get_by_role("dialog").get_by_role("button", name=verb, exact=True).click()
 
 
 @pytest.mark.parametrize("view", ["overview", "requests", "groups", "faults", "cluster"])
@@ -164,7 +170,7 @@ def test_a_rule_is_set_by_the_form_as_the_python_beside_it_would(page: Page, bus
     page.get_by_label("Name").fill("by hand")
     shown = 'broker.faults.on("EndTxn", transactional_id="payments-*", name="by hand").once().hold()'
     expect(page.locator("#rule-python")).to_have_text(shown)
-    page.get_by_role("button", name="Set the rule").click()
+    page.get_by_role("button", name="Set the rule", exact=True).click()
     expect(page.get_by_role("table", name="Fault rules")).to_contain_text("by hand")
     rule = next(one for one in busy.server.steered.rules.rules if one.rule.name == "by hand")
     with_python = eval(shown.replace("broker", "cluster").replace("by hand", "as python"), {"cluster": busy.cluster})
@@ -237,10 +243,12 @@ def test_the_clock_moves_by_a_click(page: Page, busy: BusyCluster, expect: Any) 
 def test_a_broker_is_killed_and_revived_by_clicks(page: Page, busy: BusyCluster, expect: Any) -> None:
     open_view(page, busy, "/cluster")
     row = page.get_by_role("row", name=re.compile("^broker 3"))
-    row.get_by_role("button", name="Kill", exact=True).click()
+    row.get_by_role("button", name="Kill broker 3").click()
+    agree(page, "Kill")
     expect(row).to_contain_text("does not run")
     expect(page.get_by_role("table", name="Leaders")).to_contain_text("not in sync")
-    row.get_by_role("button", name="Start", exact=True).click()
+    expect(row.get_by_role("button", name=re.compile("Kill|Stop|Pause|Cut off"))).to_have_count(0)
+    row.get_by_role("button", name="Start broker 3").click()
     expect(row).to_contain_text("runs")
     expect(page.get_by_role("table", name="Leaders")).not_to_contain_text("not in sync", timeout=20_000)
 
@@ -250,6 +258,7 @@ def test_offsets_are_reset_and_a_refusal_says_why(page: Page, busy: BusyCluster,
     open_view(page, busy, "/groups/audit")
     page.locator("summary", has_text="Reset offsets").click()
     page.get_by_role("button", name="Reset offsets", exact=True).click()
+    agree(page, "Reset offsets")
     expect(page.get_by_role("status")).to_contain_text("are reset")
     assert busy.cluster.group("audit").offsets()["orders", 0] == 0
 
@@ -257,12 +266,153 @@ def test_offsets_are_reset_and_a_refusal_says_why(page: Page, busy: BusyCluster,
 def test_copy_as_curl_is_the_request_of_the_button(page: Page, busy: BusyCluster, expect: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     open_view(page, busy, "/topics/profiles")
-    page.get_by_role("button", name="Copy as curl: Roll").click()
-    expect(page.get_by_role("status")).to_contain_text("Copied")
+    page.get_by_role("button", name=re.compile("Copy as curl: Compact, Roll")).click()
+    copies = page.get_by_role("dialog").get_by_role("button", name="Copy as curl: Roll")
+    copies.click()
+    expect(copies).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == (
         f"curl -X POST '{busy.server.url}/api/v1/topics/profiles/roll' -H 'Content-Type: application/json' -d "
         """'{"partition":0}'"""
     )
+
+
+def test_the_bootstrap_servers_are_there_to_copy(page: Page, busy: BusyCluster, expect: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_view(page, busy, "/")
+    page.get_by_role("button", name="Copy bootstrap.servers").click()
+    expect(page.get_by_role("status")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == busy.cluster.bootstrap_servers
+
+
+@pytest.mark.parametrize("view", [*VIEWS])
+def test_every_button_that_asks_for_a_change_says_what_will_happen(page: Page, busy: BusyCluster, view: str) -> None:
+    open_view(page, busy, VIEWS[view][0])
+    silent = page.evaluate(
+        "[...document.querySelectorAll('main .actions button')].filter((one) => !one.title.includes(' '))"
+        ".map((one) => one.textContent)"
+    )
+    assert silent == []
+
+
+def test_keys_show_the_hint_of_a_button(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/topics/profiles")
+    page.get_by_role("button", name="Compact", exact=True).focus()
+    page.keyboard.press("Tab")
+    expect(page.locator("#hint")).to_have_text("Seals the active segment and begins a new one")
+
+
+def test_a_destructive_verb_asks_and_no_leaves_all_as_it_is(page: Page, busy: BusyCluster, expect: Any) -> None:
+    before = busy.cluster.topic("orders").offsets()[0].log_start_offset
+    open_view(page, busy, "/topics/orders")
+    page.get_by_role("button", name="Delete records", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("Delete records of orders-0 for good?")
+    page.keyboard.press("Enter")  # "No" has the focus
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert busy.cluster.topic("orders").offsets()[0].log_start_offset == before
+
+
+def test_a_verb_that_does_not_apply_is_not_shown_or_says_why(page: Page, busy: BusyCluster, expect: Any) -> None:
+    busy.cluster.create_topic("empty", configs={"cleanup.policy": "delete"})
+    open_view(page, busy, "/topics/empty")
+    expect(page.get_by_role("button", name="Compact", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Roll", exact=True).press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("The active segment is empty")
+
+
+def test_a_paused_broker_offers_to_go_on_and_no_second_pause(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/cluster")
+    row = page.get_by_role("row", name=re.compile("^broker 3"))
+    row.get_by_role("button", name="Pause broker 3").click()
+    expect(row).to_contain_text("paused")
+    expect(row.get_by_role("button", name="Pause broker 3")).to_have_count(0)
+    row.get_by_role("button", name="Go on broker 3").click()
+    expect(row).to_contain_text("runs")
+
+
+def test_a_rule_that_has_acted_as_often_as_it_may_is_marked_and_begins_again(
+    page: Page, busy: BusyCluster, expect: Any
+) -> None:
+    rule = {"name": "once", "when": {"api": ["Metadata"]}, "which": {"times": 1}, "do": [{"delay": "1ms"}]}
+    busy.cluster.faults.load([rule])
+    busy.shop.metadata("orders")
+    open_view(page, busy, "/faults")
+    row = page.get_by_role("row", name=re.compile("^once"))
+    expect(row).to_contain_text("1 of 1 hit")
+    expect(row).to_contain_text("used up")
+    row.get_by_role("button", name="Again: once").click()
+    expect(row).to_contain_text("0 of 1 hit")
+    expect(row).not_to_contain_text("used up")
+    row.get_by_role("button", name="Remove", exact=True).click()
+
+
+def test_what_is_due_next_happens_when_the_clock_moves_there(page: Page, busy: BusyCluster, expect: Any) -> None:
+    busy.cluster.create_topic("short", configs={"retention.ms": 60_000})
+    busy.cluster.produce("short", b"gone soon")
+    open_view(page, busy, "/faults")
+    row = page.get_by_role("table", name="Due next").locator("tr", has_text="segment of short-0")
+    expect(row).to_contain_text("checked within 5 m")
+    row.get_by_role("button", name=re.compile("^Move there")).click()
+    expect(page.get_by_role("status")).to_contain_text("was moved")
+    assert busy.cluster.records("short") == []
+    expect(row).to_have_count(0)
+    busy.cluster.clock.turn_back(busy.cluster.describe().ahead_ms)
+
+
+def test_the_log_shows_tombstones_with_their_delete_horizons(page: Page, busy: BusyCluster, expect: Any) -> None:
+    busy.cluster.create_topic("deleted", configs={"cleanup.policy": "compact"})
+    topic = busy.cluster.topic("deleted")
+    topic.produce(None, key=b"gone")
+    topic.produce(b"stays", key=b"kept")
+    open_view(page, busy, "/topics/deleted")
+    expect(page.locator(".legend")).to_contain_text("1 tombstone; 1 of them get")
+    topic.roll()
+    topic.compact()
+    page.reload()
+    page.wait_for_selector('html[data-ready="/topics/deleted"]')
+    expect(page.locator(".legend")).to_contain_text("the first delete horizon passes in 23 h")
+    expect(page.locator("svg .tombstone title")).to_contain_text("delete horizon in 23 h")
+
+
+def test_two_hundred_segments_are_drawn_to_scale_within_the_picture(page: Page, busy: BusyCluster, expect: Any) -> None:
+    busy.cluster.create_topic("many")
+    topic = busy.cluster.topic("many")
+    for number in range(200):
+        topic.produce(b"%d" % number)
+        topic.roll()
+    open_view(page, busy, "/topics/many")
+    boxes = page.locator("svg .segment")
+    expect(boxes).to_have_count(201)
+    expect(page.locator(".legend")).to_contain_text("201 segments")
+    places = boxes.evaluate_all(
+        "(all) => all.map((one) => [Number(one.getAttribute('x')), Number(one.getAttribute('width'))])"
+    )
+    assert all(x + width <= after for (x, width), (after, _) in itertools.pairwise(places)), "none hides another"
+    assert places[-1][0] + places[-1][1] <= 1_001
+
+
+def test_a_group_tells_which_member_its_rebalance_waits_for(page: Page, busy: BusyCluster, expect: Any) -> None:
+    group = busy.cluster.group("waiting")
+    from support.small_client import SmallClient
+
+    busy.cluster.group("waiting").commit({("orders", 0): 1})
+    address = busy.cluster.bootstrap_servers.split(",")[busy.cluster.coordinator("waiting") - 1]
+    with SmallClient(address, "first") as first, SmallClient(address, "second") as second:
+        first.subscribe("waiting", "orders")
+        second.join("waiting", "orders", waits=False)
+        open_view(page, busy, "/groups/waiting")
+        expect(page.locator(".waits")).to_have_text(re.compile("^waits for first to join again; .* left, then"))
+        expect(page.get_by_role("row", name=re.compile("^first"))).to_contain_text("awaited")
+        expect(page.get_by_role("img", name=re.compile("^Lag over time"))).to_be_visible()
+        assert [one.client_id for one in group.describe().members] == ["first", "second"]
+
+
+def test_a_setting_is_changed_by_the_form(page: Page, busy: BusyCluster, expect: Any) -> None:
+    open_view(page, busy, "/topics/payments")
+    page.locator("#config-name").select_option("retention.ms")
+    page.get_by_label("New value").fill("86400000")
+    page.get_by_role("button", name="Change", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("is changed")
+    expect(page.get_by_role("table", name="Settings")).to_contain_text("86400000")
 
 
 HOSTILE = """<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"""

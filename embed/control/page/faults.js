@@ -2,8 +2,8 @@
 
 import { asCurl, get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, copy, field, option, run, table, tell } from "/page/parts.js";
-import { ahead, clockTime, counted, duration, visible } from "/page/words.js";
+import { action, actions, field, groupLink, link, option, run, table, tell, topicLink } from "/page/parts.js";
+import { ahead, clockTime, counted, duration, number, visible } from "/page/words.js";
 
 export const title = "Faults and clock";
 export const events = ["faults", "clock"];
@@ -41,13 +41,14 @@ const WORDS = {
   subject: ["of subject", "any, orders-*"], method: ["of method", "any, POST"],
 };
 
-const form = { api: "Produce", topic: "", group: "", client_id: "", transactional_id: "", subject: "", method: "", times: "1", skip: "0", act: "error", detail: "NOT_LEADER_OR_FOLLOWER", name: "" };
-let data = { clock: null, rules: [] };
+const EMPTY = { api: "Produce", topic: "", group: "", client_id: "", transactional_id: "", subject: "", method: "", times: "1", skip: "0", act: "error", detail: "NOT_LEADER_OR_FOLLOWER", name: "" };
+const form = { ...EMPTY };
+let data = { clock: null, rules: [], due: [] };
 
 export async function load({ query }) {
   for (const key of Object.keys(form)) if (query.has(key) && !taken.has(query.toString())) form[key] = query.get(key);
   taken.add(query.toString());
-  [data.clock, data.rules] = await Promise.all([get("/clock"), get("/faults")]);
+  [data.clock, data.rules, data.due] = await Promise.all([get("/clock"), get("/faults"), get("/clock/due", { count: 12 })]);
 }
 
 /** Acts whose value is a time in milliseconds. */
@@ -70,6 +71,9 @@ export function ruleOf(values) {
   if (values.name !== "") rule.name = values.name;
   return rule;
 }
+
+/** A rule for requests like one that has come: it answers the first of them with an error. */
+export const exampleOf = (values) => ruleOf({ ...EMPTY, ...values });
 
 /** A value of JSON as Python writes it. */
 export function python(value) {
@@ -105,20 +109,37 @@ export function render({ state, rerender }) {
 
 function clockPart(state) {
   const liveness = () => document.getElementById("liveness").checked;
-  const move = (label, duration, name = label) => action(label, () => {
-    const by = typeof duration === "function" ? duration() : duration;
-    return ["POST", "/clock/advance", { duration: by, ...(liveness() ? { liveness: true } : {}) }];
-  }, { title: `Move the clock ahead by ${name}`, done: "The clock was moved, and everything that fell due has run." });
+  const move = (label, by, hint, also = liveness) => action(label, () =>
+    ["POST", "/clock/advance", { duration: typeof by === "function" ? by() : by, ...(also() ? { liveness: true } : {}) }],
+  { hint, done: "The clock was moved, and everything that fell due has run." });
+  const steps = [["+1 min", "1m", "a minute"], ["+1 h", "1h", "an hour"], ["+1 d", "1d", "a day"], ["+7 d", "7d", "seven days"]];
   return h("section", { "aria-labelledby": "clock" },
     h("h2", { id: "clock" }, "Clock"),
     h("p", {}, h("strong", {}, `${clockTime(data.clock.now_ms).slice(0, 19)} UTC`), h("span", { class: state.ahead_ms ? "moved" : "quiet" }, `  ${ahead(data.clock.ahead_ms)}`)),
     h("div", { class: "bar" },
-      move("+1 m", "1m"), move("+1 h", "1h"), move("+1 d", "1d"), move("+7 d", "7d"),
       h("input", { id: "duration", "aria-label": "How far", placeholder: "90m, 1h30m, 250ms", size: 14 }),
-      move("Move ahead", () => entered("duration")),
-      action("Turn back", () => ["POST", "/clock/turn-back", { duration: entered("duration") }], { done: "The clock was turned back.", title: "As the clock of a machine that is corrected" }),
+      actions(steps.map(([label, by, words]) => move(label, by, `Moves the clock ahead by ${words}, and runs what falls due on the way`)),
+        move("Move ahead", () => entered("duration"), "Moves the clock ahead by the time entered, and runs what falls due on the way"),
+        action("Turn back", () => ["POST", "/clock/turn-back", { duration: entered("duration") }], { done: "The clock was turned back.", hint: "Turns the clock back by the time entered, as that of a machine that is corrected; nothing runs" })),
       h("label", {}, h("input", { type: "checkbox", id: "liveness" }), " time-outs too: sessions, requests, transactions, connections")),
-    h("p", { class: "quiet" }, "Retention, compaction and expiry run by this clock. Moving it ahead returns when everything that fell due has run."));
+    h("p", { class: "quiet" }, "Retention, compaction and expiry run by this clock. Moving it ahead returns when everything that fell due has run."),
+    h("h3", { id: "due" }, "Due next ", h("span", { class: "quiet" }, "if nothing happens but that time passes")),
+    table("Due next", ["In", "What happens", ""], data.due.map((one) => ({
+      key: `${one.what} ${one.name} ${one.text}`,
+      cells: [
+        h("span", { class: "nowrap" }, one.in_ms ? duration(one.in_ms) : "now", one.within_ms > 0 && h("span", { class: "quiet" }, `, checked within ${duration(one.within_ms)}`)),
+        [linked(one), one.partition_count > 1 && h("span", { class: "quiet" }, `; the earliest of ${counted(one.partition_count, "partition")}`)],
+        actions({ ...move("Move there", one.in_ms + one.within_ms, `Moves the clock ahead by ${duration(one.in_ms + one.within_ms)}${one.is_time_out ? ", time-outs too" : ""}`, () => one.is_time_out), name: `Move there: ${one.text}` }),
+      ],
+    })), "Nothing that the broker knows of falls due by time alone."));
+}
+
+/** The sentence of an entry, with the name that it is about as a link. */
+function linked({ text, kind, name }) {
+  const before = { group: "group ", transaction: "'", topic: "" }[kind];
+  const at = text.indexOf(before + name + (kind === "topic" ? "-" : "")) + before.length;
+  const shown = kind === "topic" ? topicLink(name) : kind === "group" ? groupLink(name) : link("/groups", name);
+  return at < before.length ? visible(text) : [visible(text.slice(0, at)), shown, visible(text.slice(at + name.length))];
 }
 
 function entered(id) {
@@ -131,47 +152,46 @@ function inWords(document_) {
   if (!document_) return ["a Python function", "", ""];
   const { api, ...conditions } = document_.when;
   const when = [api.join(", "), ...Object.entries(conditions).map(([name, value]) => `${name}=${value}`)].join(", ");
-  const which = Object.entries(document_.which ?? {}).map(([name, value]) => `${name} ${JSON.stringify(value).replaceAll('"', "")}`).join(", ") || "always";
+  const which = Object.entries(document_.which ?? {}).map(([name, value]) => (name === "times" ? `the first ${counted(value, "request")}` : name === "skip" ? `after leaving out ${number(value)}` : `${name} ${JSON.stringify(value).replaceAll('"', "")}`)).join(", ") || "all";
   const does = document_.do.map((act) => Object.entries(act).filter(([, value]) => value !== false).map(([name, value]) => (value === true ? name : `${name} ${typeof value === "number" && TIMES.has(name) ? duration(value) : typeof value === "string" ? value : JSON.stringify(value)}`)).join(", ")).join("; ");
   return [when, which, does].map(visible);
+}
+
+/** How often a rule has acted, of how often it is to. */
+function hitsOf(one) {
+  const most = one.rule?.which?.times;
+  return [h("span", { class: one.hits ? "good" : "" }, most ? `${number(one.hits)} of ${counted(most, "hit")}` : counted(one.hits, "hit")),
+    one.is_over && h("span", { class: "badge" }, "used up"), h("div", { class: "quiet" }, `${counted(one.seen, "request")} matched it`)];
 }
 
 function rulesPart() {
   const rows = data.rules.map((one) => {
     const [when, which, does] = inWords(one.rule);
     return {
-      key: one.name,
+      key: one.name, kind: one.is_over ? "over" : undefined,
       cells: [
         h("strong", {}, visible(one.name)), when, which, does,
-        [h("span", { class: one.hits ? "good" : "" }, counted(one.hits, "hit")), ` of ${one.seen} seen`, one.why && h("div", { class: "quiet" }, visible(one.why)),
-          one.held.map((text) => h("div", {}, "holds ", h("code", {}, visible(text))))],
-        h("div", { class: "buttons" },
-          one.held.length > 0 && action("Release", () => ["POST", path`/faults/${one.name}/release`, {}], { done: "Released." }),
-          action("Remove", () => ["DELETE", path`/faults/${one.name}`], { done: "The rule is gone." }),
-          one.rule && action("Again", () => ["POST", "/faults", { rules: [one.rule] }], { title: "Set the same rule anew, with no hits", done: "The rule begins anew." }),
-          one.rule && copies(() => one.rule)),
+        [hitsOf(one), one.why && h("div", { class: "quiet" }, visible(one.why)), one.held.map((text) => h("div", {}, "holds ", h("code", {}, visible(text))))],
+        actions(
+          one.held.length > 0 && action("Release", () => ["POST", path`/faults/${one.name}/release`, {}], { hint: "Lets the requests that the rule holds go on", name: `Release ${one.name}`, done: "Released." }),
+          one.rule && one.hits > 0 && action("Again", () => ["POST", "/faults", { rules: [one.rule] }], { hint: "Sets the same rule anew, with no hits", name: `Again: ${one.name}`, done: "The rule begins anew." }),
+          action("Remove", () => ["DELETE", path`/faults/${one.name}`], { hint: "Takes the rule back; requests that it holds go on", done: "The rule is gone." }),
+          one.rule && texts(() => one.rule)),
       ],
     };
   });
   return h("section", { "aria-labelledby": "rules" },
     h("h2", { id: "rules" }, "Fault rules"),
-    table("Fault rules", ["Name", "Requests", "Which", "Does", "Met", ""], rows, "No fault rule is in force. Set one below, or copy one of a request."),
-    rows.length > 1 && action("Remove all", () => ["DELETE", "/faults"], { done: "All rules are gone." }));
+    table("Fault rules", ["Name", "Requests", "Which of them", "Does", "Has acted", ""], rows, "No fault rule is in force. Set one below, or copy one of a request."),
+    rows.length > 1 && actions(action("Remove all", () => ["DELETE", "/faults"], { danger: true, sure: `Remove all ${rows.length} rules?`, hint: "Takes every rule back; requests that they hold go on", done: "All rules are gone." })));
 }
 
-function copies(rule) {
-  const give = (write, what) => () => {
-    try {
-      copy(write(rule()), what);
-    } catch (error) {
-      tell(error.message, true);
-    }
-  };
-  return h("span", { class: "buttons" },
-    h("button", { type: "button", onclick: give(asPython, "the rule as Python") }, "Copy as Python"),
-    h("button", { type: "button", onclick: give((one) => JSON.stringify(one), "the rule as JSON") }, "JSON"),
-    h("button", { type: "button", onclick: give((one) => asCurl("POST", "/faults", { rules: [one] }), "the rule as curl") }, "curl"));
-}
+/** A rule to copy, in three forms. */
+const texts = (rule) => [
+  { label: "The rule as Python", text: () => asPython(rule()) },
+  { label: "The rule as JSON", text: () => JSON.stringify(rule(), null, 2) },
+  { label: "A new rule like it, as curl", text: () => asCurl("POST", "/faults", { rules: [rule()] }) },
+];
 
 function formPart(rerender) {
   const text = (name, hint, list) => h("input", { id: `rule-${name}`, placeholder: hint, spellcheck: "false", value: form[name], list, oninput: (event) => {
@@ -210,6 +230,6 @@ function formPart(rerender) {
       act[2] && field(act[2] === "error" ? "error" : "how long", text("detail", act[2] === "error" ? (form.api === "registry" ? "40901" : "NOT_LEADER_OR_FOLLOWER") : "200ms", act[2] === "error" ? "errors" : undefined)),
       h("datalist", { id: "errors" }, ERRORS.map((one) => option(one))),
       field("Name", text("name", "made from the rule")),
-      h("button", {}, "Set the rule"), copies(() => ruleOf(form))),
+      actions(h("button", { title: "Puts the rule in force; one of the same name is replaced" }, "Set the rule"), texts(() => ruleOf(form)))),
     h("p", { class: "quiet" }, "In a test: ", h("code", { id: "rule-python" }, visible(preview))));
 }

@@ -2,14 +2,15 @@
 
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, field, groupLink, link, option, sparkline, table, topicLink } from "/page/parts.js";
+import { action, actions, chart, field, groupLink, link, option, sparkline, table, topicLink } from "/page/parts.js";
 import { counted, duration, number, shortened, visible } from "/page/words.js";
 
 export const title = "Groups";
 export const events = ["groups", "transactions", "records"];
 export const titleOf = ({ params }) => (params[0] ? `Group ${params[0]}` : title);
 
-const HISTORY = 60;
+/** Readings of a lag that are kept, one every two seconds while records come. */
+const HISTORY = 300;
 
 const choice = { containing: "" };
 const lagHistory = new Map();
@@ -25,6 +26,8 @@ const STATES = {
   Dead: "the group is gone",
 };
 
+const lags = (key) => (lagHistory.get(key) ?? []).map(([, lag]) => lag);
+
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
 
 export async function load({ params }) {
@@ -37,7 +40,7 @@ export async function load({ params }) {
 
 function note(key, lag) {
   const list = lagHistory.get(key) ?? [];
-  list.push(lag);
+  list.push([performance.now(), lag]);
   if (list.length > HISTORY) list.shift();
   lagHistory.set(key, list);
 }
@@ -68,21 +71,32 @@ export function render(context) {
 
 const stateOf = (state) => [h("span", { class: `badge ${state === "Stable" ? "good" : state === "Empty" ? "" : "bad"}` }, state), h("span", { class: "quiet" }, ` ${STATES[state] ?? ""}`)];
 
+/** The members that a rebalance waits for, and how long it still does. */
+function awaited(rebalance) {
+  if (!rebalance) return "";
+  const names = rebalance.awaited.map((one) => visible(one.client_id || one.member_id));
+  const left = rebalance.remaining_ms === null ? "" : `${duration(rebalance.remaining_ms)} left`;
+  const what = rebalance.request === "JoinGroup" ? "to join again" : "to ask for its assignment";
+  if (!names.length) return h("div", { class: "waits" }, `first members have time to join: ${left}`);
+  return h("div", { class: "waits" }, "waits for ", h("strong", {}, names.slice(0, 5).join(", ")), names.length > 5 && ` and ${names.length - 5} more`, ` ${what}`,
+    left && `; ${left}, then the group goes on without ${names.length > 1 ? "them" : "it"}`);
+}
+
 function renderAll({ rerender }) {
   const wanted = data.groups.filter((one) => one.name.toLowerCase().includes(choice.containing.toLowerCase()));
   return [
     h("h1", { class: "hidden" }, "Groups"),
     h("section", { "aria-labelledby": "groups" },
       h("h2", { id: "groups" }, "Groups"),
-      h("div", { class: "bar" }, h("input", { type: "search", id: "search", "aria-label": "Find groups", placeholder: "Find groups  /", value: choice.containing, oninput: (event) => {
+      h("div", { class: "bar" }, h("input", { type: "search", id: "search", "aria-label": "Find groups", placeholder: "Find groups (press /)", value: choice.containing, oninput: (event) => {
         choice.containing = event.target.value;
         rerender();
       } })),
-      table("Groups", ["Group", "State", ["Members", "number"], "Assignor", "Lag", "Topics", "Coordinator"], wanted.slice(0, 300).map((one) => ({
+      table("Groups", ["Group", "State", ["Members", "number"], "Assignor", "Lag: committed offsets are behind by", "By topic", "Coordinator"], wanted.slice(0, 300).map((one) => ({
         key: one.name,
-        cells: [groupLink(one.name), stateOf(one.state), number(one.member_count), one.protocol ?? "—",
-          [sparkline(lagHistory.get(one.name) ?? []), number(sum(Object.values(one.lags)))],
-          Object.entries(one.lags).map(([topic, lag], at) => [at ? ", " : "", topicLink(topic), ` ${number(lag)}`]), `broker ${one.coordinator}`],
+        cells: [groupLink(one.name), [stateOf(one.state), awaited(one.rebalance)], number(one.member_count), one.protocol ?? "—",
+          [sparkline(lags(one.name)), counted(sum(Object.values(one.lags)), "record")],
+          Object.entries(one.lags).map(([topic, lag], at) => [at ? ", " : "", topicLink(topic), lag ? ` ${counted(lag, "record")} behind` : " caught up"]), `broker ${one.coordinator}`],
       })), data.groups.length ? "No group has this in its name." : "No consumer has joined a group, and no offset is committed.")),
     transactionsPart(),
   ];
@@ -95,11 +109,14 @@ function transactionsPart() {
       key: one.transactional_id,
       cells: [visible(one.transactional_id), one.state, `${duration(one.age_ms)} of ${duration(one.timeout_ms)}, then it is aborted`, `id ${one.producer_id}, epoch ${one.producer_epoch}`,
         [one.partitions.map((place, at) => [at ? ", " : "", topicLink(topicOf(place), place)]), one.partitions.length > 0 && h("div", { class: "quiet" }, "consumers at read_committed wait there")],
-        action("Abort", () => ["POST", path`/transactions/${one.transactional_id}/abort`, {}], { danger: true, done: "The transaction is aborted, and its producer fenced." })],
+        actions(action("Abort", () => ["POST", path`/transactions/${one.transactional_id}/abort`, {}], { danger: true, sure: `Abort the transaction of ${one.transactional_id}?`, name: `Abort ${one.transactional_id}`,
+          hint: "Aborts it as its time-out does: its records stay hidden at read_committed, and its producer is fenced", done: "The transaction is aborted, and its producer fenced." }))],
     })), "No transaction is open."));
 }
 
 function renderGroup({ name, about, offsets, lag, departures, ends, places }) {
+  const rebalance = data.groups.find((one) => one.name === name)?.rebalance;
+  const isAwaited = (member) => rebalance?.awaited.some((one) => one.member_id === member.member_id);
   const owner = new Map(about.members.flatMap((member) => member.assignment.map((place) => [place, member])));
   return [
     h("p", {}, link("/groups", "← all groups")),
@@ -107,21 +124,25 @@ function renderGroup({ name, about, offsets, lag, departures, ends, places }) {
     h("section", { "aria-labelledby": "members" },
       h("h2", { id: "members" }, "Members ", h("span", { class: "quiet" }, counted(about.members.length, "member"))),
       h("p", {}, stateOf(about.state), h("span", { class: "quiet" }, ` — generation ${about.generation}${about.protocol ? `, assignor ${about.protocol}` : ""}, coordinator: broker ${about.coordinator}, protocol ${about.kind}`)),
+      awaited(rebalance),
       table("Members", ["Client", "Member", "From", "Wants", "Has", ""], about.members.map((one) => ({
         key: one.member_id,
-        cells: [visible(one.client_id), h("code", { title: one.member_id }, one.instance_id ? `static: ${visible(one.instance_id)}` : shortened(one.member_id, 30)), one.address,
+        cells: [[visible(one.client_id), isAwaited(one) && h("span", { class: "badge bad" }, "awaited")], h("code", { title: one.member_id }, one.instance_id ? `static: ${visible(one.instance_id)}` : shortened(one.member_id, 30)), one.address,
           one.topics.map((topic, at) => [at ? ", " : "", topicLink(topic)]), one.assignment.length ? one.assignment.join(", ") : h("strong", { class: "bad" }, "no partition"),
-          action("Expel", () => ["POST", path`/groups/${name}/expel`, { member: one.member_id }], { done: "The member is out, and the others rebalance." })],
+          actions(action("Expel", () => ["POST", path`/groups/${name}/expel`, { member: one.member_id }], { danger: true, sure: `Expel ${one.client_id} from ${name}?`, name: `Expel ${one.client_id}`,
+            hint: "Removes the member; the others take over its partitions, and its client joins again as a new member", done: "The member is out, and the others rebalance." }))],
       })), "No member is connected."),
-      h("p", { class: "buttons" }, action("Rebalance", () => ["POST", path`/groups/${name}/rebalance`, {}], { title: "Let all members join again", done: "The members join again." })),
+      about.members.length > 0 && h("p", { class: "buttons" }, actions(action("Rebalance", () => ["POST", path`/groups/${name}/rebalance`, {}], {
+        cannot: rebalance?.request === "JoinGroup" ? "A rebalance is in progress." : undefined, hint: "Has all members join again, as if one had come or gone", done: "The members join again." }))),
       departures.length > 0 && h("details", {}, h("summary", {}, `${counted(departures.length, "member")} went`),
         h("ul", {}, departures.map((one) => h("li", {}, visible(`${one.client_id} ${one.is_expelled ? "was removed" : "left"} in generation ${one.generation}${one.reason ? `: ${one.reason}` : ""}`)))))),
     h("section", { "aria-labelledby": "offsets" },
-      h("h2", { id: "offsets" }, "Offsets"),
-      table("Offsets", ["Partition", ["Committed", "number"], ["High watermark", "number"], ["Behind", "number"], "Behind, lately", "Read by"], places.map((place) => ({
+      h("h2", { id: "offsets" }, "Offsets ", h("span", { class: "quiet" }, `the group is ${counted(sum(Object.values(lag)), "record")} behind`)),
+      places.length > 0 && chart("Lag over time", lagHistory.get(name) ?? [], "record"),
+      table("Offsets", ["Partition", ["Committed offset", "number"], ["High watermark", "number"], ["Behind", "number"], "Behind, since this page looks", "Read by"], places.map((place) => ({
         key: place,
         cells: [topicLink(topicOf(place), place), place in offsets ? number(offsets[place]) : "nothing", number(ends[topicOf(place)]?.[partitionOf(place)]?.high_watermark ?? 0),
-          lag[place] === undefined ? "—" : h("span", { class: lag[place] ? "moved" : undefined }, number(lag[place])), sparkline(lagHistory.get(`${name}\n${place}`) ?? []),
+          lag[place] === undefined ? "—" : h("span", { class: lag[place] ? "moved" : undefined }, counted(lag[place], "record")), sparkline(lags(`${name}\n${place}`)),
           owner.has(place) ? visible(owner.get(place).client_id) : h("span", { class: "quiet" }, "nothing reads it")],
       })), "The group has committed nothing."),
       resetForm(name, places, ends, about)),
@@ -144,10 +165,11 @@ function resetForm(name, places, ends, about) {
   };
   if (!places.length) return "";
   return h("details", {}, h("summary", {}, "Reset offsets"),
-    about.members.length > 0 && h("p", { class: "quiet" }, "Kafka refuses this while the group has members: stop its consumers first."),
+    about.members.length > 0 && h("p", { class: "quiet" }, "Kafka refuses a reset while the group has members: stop its consumers first."),
     h("div", { class: "form" },
       field("Of", h("select", { id: "reset-where" }, option("", "every partition"), places.map((place) => option(place)))),
       field("To", h("select", { id: "reset-to" }, option("earliest", "the first record"), option("latest", "the end"), option("offset", "the offset"))),
       field("Offset", h("input", { id: "reset-offset", type: "number", min: 0 })),
-      action("Reset offsets", request, { done: "The offsets are reset." })));
+      actions(action("Reset offsets", request, { danger: true, sure: `Reset the offsets of ${name}?`, hint: "Commits these offsets in place of the group's own; its consumers begin there", done: "The offsets are reset.",
+        cannot: about.members.length ? "Kafka refuses a reset while the group has members: stop its consumers first." : undefined }))));
 }

@@ -3,7 +3,7 @@
 import { get, Problem, setToken, takeToken } from "/page/api.js";
 import { h, show } from "/page/dom.js";
 import * as overview from "/page/overview.js";
-import { action, link, onAction, showDialog, tell } from "/page/parts.js";
+import { action, actions, link, onAction, showDialog, tell } from "/page/parts.js";
 import { isHeard, listen } from "/page/stream.js";
 import { ahead, counted, duration } from "/page/words.js";
 
@@ -138,7 +138,7 @@ function failed(error, here) {
   if (error.status === 401) return askForToken();
   show(main, h("section", { class: "look" }, h("h1", {}, error.status === 0 ? "The server does not answer" : "This cannot be shown"),
     h("p", {}, error.message), h("p", { class: "buttons" },
-      error.message.includes("/api/v1/start") && action("Start", () => ["POST", "/start", {}], { done: "It runs." }), link("/", "To the overview"))));
+      error.message.includes("/api/v1/start") && actions(action("Start", () => ["POST", "/start", {}], { hint: "Starts what was stopped, with its data", done: "It runs." })), link("/", "To the overview"))));
 }
 
 function askForToken() {
@@ -212,7 +212,7 @@ let isGoing = false;
 
 function help() {
   const rows = [...KEYS, ...VIEWS.map(([key, , name]) => [`g ${key}`, name])];
-  showDialog("Shortcuts", [h("dl", { class: "keys" }, rows.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]))]);
+  showDialog("Shortcuts", h("dl", { class: "keys" }, rows.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])));
 }
 
 function onKey(event) {
@@ -243,6 +243,14 @@ function focusSearch() {
   else tell("There is nothing to search in this view.");
 }
 
+/** Keys show in words what the mouse shows by pointing: the hint of the button that has the focus. */
+function showHint() {
+  const has = document.activeElement;
+  const hint = document.getElementById("hint");
+  hint.textContent = has?.matches("button[title]:focus-visible, a[title]:focus-visible") ? has.title : "";
+}
+
+for (const type of ["focusin", "focusout"]) document.addEventListener(type, () => queueMicrotask(showHint));
 document.addEventListener("keydown", onKey);
 document.getElementById("skip").onclick = (event) => {
   event.preventDefault();

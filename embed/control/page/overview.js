@@ -2,7 +2,7 @@
 
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, field, groupLink, link, option, sparkline, table, tile, topicLink } from "/page/parts.js";
+import { action, actions, copy, field, groupLink, link, option, sparkline, table, tile, topicLink } from "/page/parts.js";
 import { ago, counted, duration, given, kept, number, rate, shortened, size, visible } from "/page/words.js";
 
 const ROWS = 50;
@@ -13,7 +13,7 @@ export const title = "Overview";
 export const events = ["records", "topics", "groups", "transactions", "clock", "faults", "brokers", "clients"];
 
 const choice = { containing: "", start: 0, busiest: false, internal: false };
-let data = { findings: null, topics: null, groups: [] };
+let data = { findings: null, topics: null, groups: [], registry: "" };
 let seen = { revision: null, choice: "", findingsAt: 0, activity: "" };
 const history = { records: [], bytesIn: [], bytesOut: [], requests: [], last: null, rates: {}, inOf: new Map(), topicRates: new Map() };
 
@@ -50,9 +50,10 @@ export async function load({ state, isForced, shown }) {
 
 /** These take longer, and the topics need not wait for them. */
 async function askFindings(state) {
-  const [findings, groups] = await Promise.all([get("/overview/findings"), state.group_count ? get("/overview/groups") : []]);
+  const [findings, groups, about] = await Promise.all([get("/overview/findings"), state.group_count ? get("/overview/groups") : [], get("")]);
   data.findings = findings;
   data.groups = groups;
+  data.registry = about.registry_port ? `${location.protocol}//${location.hostname}:${about.registry_port}` : "";
 }
 
 /** The rates, from two readings of the counters. */
@@ -86,6 +87,7 @@ function noteTopics(found) {
 export function render({ state, rerender }) {
   return [
     h("h1", { class: "hidden" }, "Overview"),
+    connectPart(state),
     worthALook(),
     trafficPart(state),
     topicsPart(state, rerender),
@@ -110,6 +112,16 @@ function worthALook() {
       : h("p", {}, data.findings ? "Nothing looks wrong." : "Looking …"));
 }
 
+/** What a client's configuration needs. */
+function connectPart(state) {
+  const addresses = state.brokers.map((one) => one.address).filter(Boolean).join(",");
+  const settings = [["bootstrap.servers", addresses], ["schema.registry.url", data.registry]].filter(([, value]) => value);
+  if (!settings.length) return "";
+  return h("section", { "aria-labelledby": "connect", class: "connect" }, h("h2", { id: "connect" }, "Connect a client"),
+    h("dl", {}, settings.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("code", { id: name }, value), " ",
+      h("button", { type: "button", title: `Copies the value of ${name}, for the configuration of a client`, "aria-label": `Copy ${name}`, onclick: () => copy(value, name) }, "Copy"))))));
+}
+
 function trafficPart(state) {
   const { rates } = history;
   const errors = data.findings?.errors ?? [];
@@ -117,15 +129,15 @@ function trafficPart(state) {
   return h("section", { "aria-labelledby": "traffic" },
     h("h2", { id: "traffic" }, "Traffic"),
     h("dl", { class: "tiles" },
-      tile("Records in", [sparkline(history.records), `${rate(rates.records ?? 0)}/s`], `${number(state.traffic.records_in)} in all`),
+      tile("Producers wrote", [sparkline(history.records), `${rate(rates.records ?? 0)} records/s`], `${counted(state.traffic.records_in, "record")} since the start`),
       tile("Bytes from producers", [sparkline(history.bytesIn), `${size(rates.bytesIn ?? 0)}/s`]),
       tile("Bytes to consumers", [sparkline(history.bytesOut), `${size(rates.bytesOut ?? 0)}/s`]),
-      tile("Requests", [sparkline(history.requests), `${rate(rates.requests ?? 0)}/s`],
+      tile("Requests answered", [sparkline(history.requests), `${rate(rates.requests ?? 0)} requests/s`],
         data.findings?.slow_ms ? `99 % within ${data.findings.slow_ms.toFixed(1)} ms` : ""),
-      tile("Errors", link("/requests", number(sum), sum ? "bad" : undefined),
+      tile("Answered with an error", link("/requests", counted(sum, "error"), sum ? "bad" : undefined),
         `in the last ${counted(data.findings?.request_count ?? 0, "request")}`)),
     errors.length > 0 && h("ul", { class: "errors" }, errors.slice(0, 5).map((one) => h("li", {}, h("code", {}, one.error),
-      ` ×${one.times} on ${one.api}`, one.rules.length ? [" by ", link("/faults", `fault rule '${one.rules.join("', '")}'`)] : ""))));
+      ` ${one.times === 1 ? "once" : `${number(one.times)} times`}, as the answer to ${one.api}`, one.rules.length ? [", by ", link("/faults", `fault rule '${one.rules.join("', '")}'`)] : ""))));
 }
 
 function topicsPart(state, rerender) {
@@ -152,19 +164,19 @@ function topicsPart(state, rerender) {
       size(row.size_bytes),
       rate(history.topicRates.get(row.name) ?? 0),
       kept(row),
-      (lags.get(row.name) ?? []).map(([group, lag], at) => [at ? ", " : "", groupLink(group), ` ${number(lag)}`]),
+      (lags.get(row.name) ?? []).map(([group, lag], at) => [at ? ", " : "", groupLink(group), lag ? ` ${counted(lag, "record")} behind` : " caught up"]),
       row.last && [h("span", { class: "quiet" }, ago(row.last.timestamp, state.now_ms), "  "), lastRecord(row.last)],
     ],
   }));
   return h("section", { "aria-labelledby": "topics" },
-    h("h2", { id: "topics" }, "Topics ", h("span", { class: "quiet" }, `${number(state.topic_count)} with ${counted(state.partition_count, "partition")}`)),
+    h("h2", { id: "topics" }, "Topics ", h("span", { class: "quiet" }, `${counted(state.topic_count, "topic")} with ${counted(state.partition_count, "partition")}`)),
     h("div", { class: "bar" },
       h("input", { type: "search", id: "search", "aria-label": "Find topics", placeholder: "Find topics (press /)", value: choice.containing,
         oninput: (event) => choose({ containing: event.target.value }) }),
       h("label", {}, h("input", { type: "checkbox", checked: choice.busiest, onchange: (event) => choose({ busiest: event.target.checked }) }), " busiest first"),
       h("label", {}, h("input", { type: "checkbox", checked: choice.internal, onchange: (event) => choose({ internal: event.target.checked }) }), " internal topics"),
       pager(found?.total ?? 0, rerender)),
-    found && table("Topics", ["Topic", ["Partitions", "number"], ["Records", "number"], ["Size", "number"], ["In per second", "number"], "Keeps records", "Groups, lag", "Last record"],
+    found && table("Topics", ["Topic", ["Partitions", "number"], ["Records", "number"], ["Size on disk", "number"], ["Written, records/s", "number"], "Keeps records", "Groups that read it", "Last record"],
       rows, choice.containing ? "No topic has this in its name." : "There is no topic yet. A producer creates one, or you do here."),
     newTopic(state));
 }
@@ -196,11 +208,11 @@ function newTopic(state) {
   return h("details", {}, h("summary", {}, "Create a topic"),
     h("div", { class: "form" },
       field("Name", name), field("Partitions", partitions), field("Replicas", replicas), field("Cleanup policy", policy),
-      action("Create topic", () => {
+      actions(action("Create topic", () => {
         if (!entered("new-topic")) throw new Error("The topic needs a name.");
         return ["POST", "/topics", { name: entered("new-topic"), partitions: Number(entered("new-partitions")),
           replication_factor: Number(entered("new-replicas")), configs: { "cleanup.policy": entered("new-policy") } }];
-      }, { done: () => `Topic ${entered("new-topic")} is there.` })));
+      }, { hint: "Creates the topic, as an administrator does", done: () => `Topic ${entered("new-topic")} is there.` }))));
 }
 
 function clientsPart(state) {
@@ -212,8 +224,8 @@ function clientsPart(state) {
       client.address,
       duration(state.now_ms - client.since_ms),
       visible(client.waits_for) || "—",
-      String(client.broker),
-      client.client_id && action("Disconnect", () => ["DELETE", path`/clients/${client.client_id}`], { done: (count) => `Ended ${counted(count, "connection")}.` }),
+      `broker ${client.broker}`,
+      client.client_id && actions(action("Disconnect", () => ["DELETE", path`/clients/${client.client_id}`], { hint: "Closes every connection of this client id; most clients connect again at once", done: (count) => `Ended ${counted(count, "connection")}.` })),
     ],
   }));
   return h("section", { "aria-labelledby": "clients" },

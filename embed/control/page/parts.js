@@ -2,7 +2,7 @@
 
 import { asCurl, send } from "/page/api.js";
 import { h, s } from "/page/dom.js";
-import { visible } from "/page/words.js";
+import { counted, duration, visible } from "/page/words.js";
 
 let refreshNow = () => {};
 
@@ -22,19 +22,26 @@ export function tell(text, isError = false) {
   hideTimer = setTimeout(() => (status.className = ""), isError ? 15_000 : 5_000);
 }
 
-export async function copy(text, what) {
+async function toClipboard(text) {
   try {
     await navigator.clipboard.writeText(text);
-    tell(`Copied ${what}.`);
+    return true;
   } catch {
-    showDialog(`Copy ${what}`, [h("p", {}, "The browser lets no page on this address write to the clipboard. Select and copy:"),
-      h("textarea", { readonly: true, rows: 6, "aria-label": what, value: text })]);
+    return false;
   }
 }
 
-export function showDialog(title, nodes) {
+export async function copy(text, what) {
+  if (await toClipboard(text)) tell(`Copied ${what}.`);
+  else {
+    showDialog(`Copy ${what}`, h("p", {}, "The browser lets no page on this address write to the clipboard. Select and copy:"),
+      h("textarea", { readonly: true, rows: 6, "aria-label": what, value: text }));
+  }
+}
+
+export function showDialog(title, ...nodes) {
   const dialog = document.getElementById("dialog");
-  dialog.replaceChildren(h("h2", { id: "dialog-title" }, title), ...nodes,
+  dialog.replaceChildren(h("h2", { id: "dialog-title" }, title), h("div", {}, nodes),
     h("form", { method: "dialog" }, h("button", {}, "Close")));
   if (!dialog.open) dialog.showModal();
 }
@@ -53,35 +60,66 @@ export async function run(verb, address, body, done) {
 }
 
 /**
- * A button for a request, and one that copies it as curl.
+ * A request for `actions`: what its button says, and what it does.
  * `request` is a function that returns [verb, address, body]; it may throw an Error that says what is missing.
+ * `hint` is a sentence about what will happen, `sure` a question that is asked before, and `cannot` why it does not apply now.
  */
-export function action(label, request, { done = `${label}: done.`, sure, title, after, danger = false } = {}) {
-  const checked = (use) => async () => {
-    let found;
-    try {
-      found = request();
-    } catch (error) {
-      tell(error.message, true);
-      return;
-    }
-    await use(found);
-  };
-  return h("span", { class: "action" },
-    h("button", {
-      type: "button", class: danger ? "danger" : undefined, title,
-      onclick: checked(async ([verb, address, body]) => {
-        if (sure && !(await confirmed(sure))) return;
-        if ((await run(verb, address, body, done)) && after) after();
-      }),
-    }, label),
-    h("button", {
-      type: "button", class: "curl", "aria-label": `Copy as curl: ${label}`, title: "Copy as curl",
-      onclick: checked(([verb, address, body]) => copy(asCurl(verb, address, body), `“${label}” as curl`)),
-    }, "curl"));
+export const action = (label, request, options = {}) => ({ label, request, done: `${label}: done.`, ...options });
+
+/**
+ * Buttons for requests, and one that shows the same requests for a shell.
+ * An element among them is shown as it is; { label, text } is one more text to copy.
+ */
+export function actions(...given) {
+  const list = given.flat(Infinity).filter(Boolean);
+  const copied = list.filter((one) => !(one instanceof Node));
+  const title = copied.some((one) => one.text) ? "copy" : "curl";
+  return h("span", { class: "actions" }, list.map((one) => (one instanceof Node ? one : one.text ? "" : button(one))),
+    h("button", { type: "button", class: "curl", title: copied.length > 1 ? "Shows texts to copy: these requests as curl commands" : `Copies “${copied[0].label}” as a curl command`,
+      "aria-label": [`Copy as curl: ${copied.filter((one) => !one.text).map((one) => one.label).join(", ")}`, ...copied.filter((one) => one.text).map((one) => one.label)].join("; "),
+      onclick: () => (copied.length > 1 ? showTexts(copied) : ready(copied[0], (request) => copy(asCurl(...request), `“${copied[0].label}” as curl`))) }, title));
 }
 
-function confirmed(question) {
+function button(one) {
+  return h("button", { type: "button", class: one.danger ? "danger" : undefined, title: one.cannot ?? one.hint, "aria-label": one.name, "aria-disabled": one.cannot ? "true" : undefined,
+    onclick: () => {
+      if (one.cannot) tell(one.cannot, true);
+      else ready(one, async ([verb, address, body]) => {
+        if (one.sure && !(await confirmed(one))) return;
+        if ((await run(verb, address, body, one.done)) && one.after) one.after();
+      });
+    } }, one.label);
+}
+
+function ready(one, use) {
+  let request;
+  try {
+    request = one.request();
+  } catch (error) {
+    tell(error.message, true);
+    return;
+  }
+  use(request);
+}
+
+function showTexts(list) {
+  showDialog("Copy", h("dl", { class: "texts" }, list.map((one) => {
+    let text;
+    try {
+      text = one.text ? one.text() : asCurl(...one.request());
+    } catch (error) {
+      return [h("dt", {}, one.label), h("dd", { class: "quiet" }, error.message)];
+    }
+    const name = one.text ? one.label : `Copy as curl: ${one.label}`;
+    return [h("dt", {}, one.text ? one.label : `${one.label}, as curl`), h("dd", {}, h("pre", { class: "code", tabindex: "0", "aria-label": name }, visible(text)),
+      h("button", { type: "button", "aria-label": name, onclick: async (event) => {
+        const pressed = event.currentTarget;
+        pressed.textContent = (await toClipboard(text)) ? "Copied" : "Select and copy";
+      } }, "Copy"))];
+  })));
+}
+
+function confirmed({ label, sure, hint }) {
   const dialog = document.getElementById("dialog");
   return new Promise((resolve) => {
     const answer = (value) => () => {
@@ -90,9 +128,9 @@ function confirmed(question) {
       resolve(value);
     };
     dialog.onclose = () => resolve(false);
-    dialog.replaceChildren(h("h2", { id: "dialog-title" }, question),
-      h("p", { class: "buttons" }, h("button", { type: "button", class: "danger", onclick: answer(true) }, "Yes, do it"),
-        h("button", { type: "button", onclick: answer(false), autofocus: true }, "No")));
+    dialog.replaceChildren(h("h2", { id: "dialog-title" }, visible(sure)), h("p", {}, hint ?? ""),
+      h("p", { class: "buttons" }, h("button", { type: "button", class: "danger", onclick: answer(true) }, label),
+        h("button", { type: "button", onclick: answer(false), autofocus: true }, "No, leave it")));
     dialog.showModal();
   });
 }
@@ -110,11 +148,32 @@ export function table(caption, columns, rows, empty) {
 
 /** A small chart of the last numbers. Its text is beside it. */
 export function sparkline(numbers, width = 96, height = 22) {
-  const most = Math.max(...numbers, 1e-9);
-  const step = width / Math.max(numbers.length - 1, 1);
-  const points = numbers.map((one, at) => `${(at * step).toFixed(1)},${(height - 1 - (one / most) * (height - 2)).toFixed(1)}`);
   return s("svg", { class: "sparkline", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true", focusable: "false" },
-    s("polyline", { points: points.join(" "), fill: "none" }));
+    s("line", { x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), curve(numbers.map((one, at) => [at, one]), width, height));
+}
+
+/** The line through points [x, number], and the area below it. */
+function curve(points, width, height) {
+  if (!points.length) return [];
+  const first = points[0][0];
+  const length = points[points.length - 1][0] - first || 1;
+  const most = Math.max(...points.map(([, value]) => value), 1e-9);
+  const places = points.map(([at, value]) => `${(((at - first) / length) * width).toFixed(1)},${(height - 1 - (value / most) * (height - 2)).toFixed(1)}`);
+  if (points.length === 1) places.push(`${width},${places[0].split(",")[1]}`);
+  return [s("polygon", { points: [`0,${height}`, ...places, `${width},${height}`].join(" ") }), s("polyline", { points: places.join(" "), fill: "none" })];
+}
+
+/** A chart of numbers over time with words at its axes. `points` are [milliseconds, number]. */
+export function chart(about, points, noun, width = 620, height = 70) {
+  const numbers = points.map(([, value]) => value);
+  const most = Math.max(...numbers, 0);
+  const passed = points.length > 1 ? points[points.length - 1][0] - points[0][0] : 0;
+  return s("svg", { class: "chart", viewBox: `0 0 ${width + 130} ${height + 34}`, role: "img", "aria-label": `${about}: at most ${counted(most, noun)}, now ${counted(numbers[numbers.length - 1] ?? 0, noun)}` },
+    s("line", { x1: 120, x2: 120, y1: 8, y2: height + 8 }), s("line", { x1: 120, x2: width + 120, y1: height + 8, y2: height + 8 }),
+    s("text", { x: 112, y: 16, "text-anchor": "end" }, counted(most, noun)), most > 0 && s("text", { x: 112, y: height + 10, "text-anchor": "end" }, "0"),
+    s("text", { x: 120, y: height + 28 }, passed > 999 ? `${duration(passed)} ago, when this page began to look` : "this page has just begun to look"),
+    s("text", { x: width + 120, y: height + 28, "text-anchor": "end" }, "now"),
+    s("g", { transform: "translate(120 8)" }, curve(points, width, height)));
 }
 
 export const link = (address, text, kind) => h("a", { href: `#${address}`, class: kind }, visible(text));

@@ -2,8 +2,8 @@
 
 import { get, Problem } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { field, link, option, table } from "/page/parts.js";
-import { number, size, visible } from "/page/words.js";
+import { copy, field, link, option, table } from "/page/parts.js";
+import { counted, number, size, visible } from "/page/words.js";
 
 export const title = "Requests";
 export const everyMs = 1_000; // not by the stream: it would bring each request twice
@@ -49,7 +49,7 @@ function take(found) {
 const asked = (one) => (one.registry ? one.api : `${one.api} v${one.version}`);
 
 const about = (one) => one.registry ? [`${one.registry.method} ${one.registry.path}`, one.registry.message].filter(Boolean).join("  ") : [
-  ...one.partitions.slice(0, 5).map((place) => `${place.topic}${place.partition === null ? "" : `-${place.partition}`}${place.offset === null ? "" : `@${{ "-1": "latest", "-2": "earliest" }[place.offset] ?? place.offset}`}${place.records === null ? "" : `: ${place.records} rec.`}`),
+  ...one.partitions.slice(0, 5).map((place) => `${place.topic}${place.partition === null ? "" : `-${place.partition}`}${place.offset === null ? "" : `@${{ "-1": "latest", "-2": "earliest" }[place.offset] ?? place.offset}`}${place.records === null ? "" : `: ${counted(place.records, "record")}`}`),
   one.partitions.length > 5 ? `and ${one.partitions.length - 5} more` : "",
   ...one.groups.map((group) => `group ${group}`), ...one.transactional_ids.map((id) => `transactional id ${id}`),
 ].filter(Boolean).join("  ");
@@ -86,9 +86,8 @@ export function render({ rerender }) {
       cells: [
         h("span", { title: new Date(one.time_ms).toISOString() }, `+${((one.time_ms - began) / 1000).toFixed(3)} s`),
         one.client_id === null ? h("em", { title: one.connection }, "no client id") : h("span", { title: one.connection }, visible(one.client_id)),
-        asked(one), visible(about(one)), h("span", { class: isBad ? "bad" : undefined }, text),
-        one.faults.map((name) => link("/faults", `rule '${name}'`)),
-        one.ms === null ? "" : one.ms.toFixed(1), `${size(one.bytes_in)} / ${size(one.bytes_out)}`, one.registry ? "" : String(one.broker),
+        asked(one), visible(about(one)), [h("span", { class: isBad ? "bad" : undefined }, text), one.faults.map((name) => h("div", {}, "by ", link("/faults", `rule '${name}'`)))],
+        one.ms === null ? "" : `${one.ms.toFixed(1)} ms`, `${size(one.bytes_in)} / ${size(one.bytes_out)}`, one.registry ? "" : `broker ${one.broker}`,
         asRule(one),
       ],
     };
@@ -97,18 +96,18 @@ export function render({ rerender }) {
     h("h1", {}, "Requests"),
     h("section", {},
       h("div", { class: "bar" },
-        h("input", { type: "search", id: "search", "aria-label": "Filter requests by words", placeholder: "Filter: produce orders -heartbeat  /", value: choice.text, size: 40, oninput: (event) => change({ text: event.target.value }) }),
+        h("input", { type: "search", id: "search", "aria-label": "Filter requests by words", placeholder: "Words, as: produce orders -heartbeat (press /)", value: choice.text, size: 40, oninput: (event) => change({ text: event.target.value }) }),
         field("Outcome", h("select", { id: "outcome", onchange: (event) => change({ outcome: event.target.value }) },
           [["", "any"], ["errors", "errors"], ["faults", "a fault rule acted"], ["waits", "waits for its answer"]].map(([value, words]) => option(value, words, value === choice.outcome)))),
         h("label", {}, h("input", { type: "checkbox", checked: choice.hidesDull, onchange: (event) => change({ hidesDull: event.target.checked }) }), " leave out fetches and heartbeats that went well"),
         h("button", { type: "button", "aria-pressed": String(choice.isPaused), onclick: () => change({ isPaused: !choice.isPaused }) }, choice.isPaused ? "Go on" : "Pause")),
       h("p", { class: "quiet" }, missing || `${number(wanted.length)} of the last ${number(kept.length)} requests${choice.isPaused ? ", paused" : ""}; the newest first${lost > 0 ? `; ${number(lost)} older ones are not here` : ""}.`),
-      table("Requests", [["Time", "number"], "Client", "Request", "About", "Answer", "Fault", ["ms", "number"], ["Bytes in / out", "number"], "Broker", ""], rows,
+      table("Requests", [["After the first", "number"], "Client", "Request", "About", "Answer", ["Took", "number"], ["Sent / answered", "number"], ["Broker", "nowrap"], ""], rows,
         kept.length ? "No request matches the filter." : "No client has sent a request yet.")),
   ];
 }
 
-/** A link to the form of faults, filled with what this request is. */
+/** A link to the form of faults, filled with what this request is, and the rule to copy. */
 function asRule(one) {
   const values = { api: one.api, act: "error" };
   if (one.client_id) values.client_id = one.client_id;
@@ -118,5 +117,10 @@ function asRule(one) {
     if (one.registry.subject !== null) values.subject = one.registry.subject;
   } else if (one.partitions.length) values.topic = one.partitions[0].topic;
   else if (one.groups.length) values.group = one.groups[0];
-  return h("a", { class: "nowrap", href: `#/faults?${new URLSearchParams(values)}`, title: "Set a fault rule for requests like this one" }, "set a fault");
+  return h("span", { class: "actions nowrap" },
+    h("a", { class: "nowrap", href: `#/faults?${new URLSearchParams(values)}`, title: "Opens the form of fault rules, filled with this request" }, "set a fault"),
+    h("button", { type: "button", class: "curl", title: "Copies a fault rule for requests like this one, as a line of Python", "aria-label": `Copy as fault rule: ${one.api}`, onclick: async () => {
+      const { asPython, exampleOf } = await import("/page/faults.js");
+      copy(asPython(exampleOf(values)), "a fault rule for requests like this one");
+    } }, "copy"));
 }

@@ -3,10 +3,11 @@
 import { anatomy, cleanerWords, fileName } from "/page/anatomy.js";
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, field, option, showDialog, table, tell } from "/page/parts.js";
+import { action, actions, field, option, showDialog, table, tell } from "/page/parts.js";
 import { ago, bySchema, clockTime, counted, decode, fromBase64, given, number, size, visible } from "/page/words.js";
 
 const COUNT = 50;
+const TOMBSTONES_EVERY_MS = 10_000;
 
 export const title = "Topic";
 export const titleOf = ({ params }) => params[0];
@@ -36,8 +37,12 @@ export async function load({ params, state, isForced }) {
   const jobs = [];
   const isOther = isForced || data.seen !== seen;
   if (isOther && topic.partitions[choice.partition].leader >= 0) {
-    jobs.push(get(path`/topics/${name}/segments`, { partition: choice.partition }).then(([found]) => (data.log = found)));
+    jobs.push(loadLog(isForced));
   } else if (isOther) data.log = null;
+  data.transactions = [];
+  if (state.transaction_count) {
+    jobs.push(get("/transactions").then((found) => (data.transactions = found.filter((one) => one.partitions.includes(`${name}-${choice.partition}`)))));
+  }
   if (state.brokers.length > 1) {
     jobs.push(get("/offsets", { topic: name, partition: choice.partition }).then((found) => (data.replicas = found)));
   }
@@ -49,6 +54,16 @@ export async function load({ params, state, isForced }) {
 }
 
 const decodeAs = () => (choice.as === "auto" ? "schema" : "base64");
+
+async function loadLog(isForced) {
+  [data.log] = await get(path`/topics/${name}/segments`, { partition: choice.partition });
+  const isOther = data.tombstonesOf !== choice.partition;
+  if (!data.log.cleaner || isOther) data.tombstones = null;
+  if (data.log.cleaner && (isForced || isOther || Date.now() - data.tombstonesAt > TOMBSTONES_EVERY_MS)) {
+    Object.assign(data, { tombstonesAt: Date.now(), tombstonesOf: choice.partition });
+    data.tombstones = await get(path`/topics/${name}/tombstones`, { partition: choice.partition });
+  }
+}
 
 async function loadRecords() {
   const isOne = choice.of !== "";
@@ -98,21 +113,30 @@ function anatomyPart(state, setting, rerender) {
         choice.scale = event.target.value;
         rerender();
       } }, option("offsets"), option("bytes"))),
-      action("Compact", () => ["POST", path`/topics/${name}/compact`, about()], { title: "Let the log cleaner clean this partition now",
-        done: (passes) => (passes?.length ? `Compacted: ${counted(passes.length, "pass")}.` : "There was nothing to clean.").replace("passs", "passes") }),
-      action("Roll", () => ["POST", path`/topics/${name}/roll`, about()], { title: "Begin a new segment", done: "A new segment has begun." }),
-      action("Apply retention", () => ["POST", path`/topics/${name}/retention`, about()], { title: "Delete what is older than the topic keeps", done: "Retention was applied." }),
       field("Delete before offset", h("input", { id: "before", type: "number", min: 0, placeholder: "the end" })),
-      action("Delete records", () => {
+      actions(logActions(log, about, setting("cleanup.policy") ?? ""), action("Delete records", () => {
         const entered = document.getElementById("before").value;
         return ["POST", path`/topics/${name}/delete-records`, about({ offset: entered === "" ? -1 : Number(entered) })];
-      }, { danger: true, sure: "Delete these records for good?", done: "The records are deleted." })),
-    log ? anatomy(log, replicas, choice.scale) : h("p", { class: "bad" }, "This partition has no leader, so its log cannot be read."),
+      }, { danger: true, sure: `Delete records of ${name}-${choice.partition} for good?`, hint: "Raises the log start offset to the offset entered, or to the high watermark: what is before it is gone", done: "The records are deleted.",
+        cannot: log && log.offsets.log_start_offset === log.offsets.log_end_offset ? "The log is empty." : undefined }))),
+    log ? anatomy(log, replicas, choice.scale, { tombstones: data.tombstones, transactions: data.transactions, nowMs: state.now_ms }) : h("p", { class: "bad" }, "This partition has no leader, so its log cannot be read."),
     log?.cleaner && h("p", {}, cleanerWords(log.cleaner, setting("min.cleanable.dirty.ratio"))),
     log && h("details", {}, h("summary", {}, counted(log.segments.length, "segment")),
-      table("Segments", ["File", ["First offset", "number"], ["Size", "number"], "State", "Created", "Newest record"],
+      table("Segments", ["File", ["First offset", "number"], ["Size on disk", "number"], "State", "Created", "Newest record"],
         log.segments.map((one) => ({ key: String(one.base_offset), cells: [h("code", {}, fileName(one.base_offset)), number(one.base_offset), size(one.size_bytes),
           one.is_active ? "active: written to" : "sealed", ago(one.created_ms, state.now_ms), one.largest_timestamp_ms ? ago(one.largest_timestamp_ms, state.now_ms) : "—"] })), "")));
+}
+
+/** What applies to a log with this cleanup.policy. */
+function logActions(log, about, policy) {
+  const isEmpty = log && !log.segments[log.segments.length - 1].size_bytes;
+  return [
+    policy.includes("compact") && action("Compact", () => ["POST", path`/topics/${name}/compact`, about()], { hint: "Has the log cleaner clean this partition now, however little of it is dirty",
+      done: (passes) => (passes?.length ? `Compacted in ${passes.length === 1 ? "one pass" : `${passes.length} passes`}.` : "There was nothing to clean.") }),
+    action("Roll", () => ["POST", path`/topics/${name}/roll`, about()], { hint: "Seals the active segment and begins a new one", done: "A new segment has begun.",
+      cannot: isEmpty ? "The active segment is empty: there is nothing to seal." : undefined }),
+    policy.includes("delete") && action("Apply retention", () => ["POST", path`/topics/${name}/retention`, about()], { hint: "Deletes now what is older than retention.ms, or more than retention.bytes", done: "Retention was applied." }),
+  ];
 }
 
 // --- records
@@ -127,7 +151,7 @@ function recordsPart(state, rerender) {
   return h("section", { "aria-labelledby": "records" },
     h("h2", { id: "records" }, "Records ", h("span", { class: "quiet" }, choice.isPaused ? "paused" : "the newest first, as they arrive")),
     h("div", { class: "bar" },
-      h("input", { type: "search", id: "search", "aria-label": "Find the records of a key", placeholder: "A key (press /)", oninput: (event) => choose({ key: event.target.value, before: null }) }),
+      h("input", { type: "search", id: "search", "aria-label": "Find the records of a key", placeholder: "Find a key (press /)", oninput: (event) => choose({ key: event.target.value, before: null }) }),
       field("Partition", h("select", { id: "of", onchange: (event) => choose({ of: event.target.value, before: null }) }, option("", "all"),
         data.topic.partitions.map((one) => option(String(one.partition))))),
       field("Show as", h("select", { id: "as", onchange: (event) => choose({ as: event.target.value }) }, option("auto", "by the schema, or text", choice.as === "auto"), option("text"), option("json", "JSON"), option("hex"))),
@@ -178,7 +202,7 @@ async function showWhole(record, which) {
     const decodedAs = decodeAs();
     const [{ [which]: whole }] = await get(path`/topics/${name}/latest`, { partition: record.partition, before: record.offset + 1, count: 1, most_bytes: 0, decode: decodedAs, isolation: "all" });
     const found = decodedAs === "schema" ? bySchema(whole) : { text: decode(fromBase64(whole), choice.as) };
-    showDialog(`The ${which} of ${name}-${record.partition} at offset ${record.offset}`, [saidOf(found), h("pre", { class: "code", tabindex: "0" }, visible(found.text))]);
+    showDialog(`The ${which} of ${name}-${record.partition} at offset ${record.offset}`, saidOf(found), h("pre", { class: "code", tabindex: "0" }, visible(found.text)));
   } catch (error) {
     tell(error.message, true);
   }
@@ -209,7 +233,7 @@ function producePart() {
     h("div", { class: "form" },
       h("label", { class: "field wide" }, h("span", {}, "Value"), h("textarea", { id: "produce-value", class: "wide mono", rows: 3, spellcheck: "false" })),
       h("label", { class: "field" }, h("span", {}, "Headers, a line for each: name=value"), h("textarea", { id: "produce-headers", class: "mono", rows: 3, spellcheck: "false" })),
-      action("Write", request, { done: (made) => `Written: partition ${made.partition}, offset ${number(made.offset)}.` })));
+      actions(action("Write", request, { hint: "Appends the record as a producer with acks=all does", done: (made) => `Written: partition ${made.partition}, offset ${number(made.offset)}.` }))));
 }
 
 function settingsPart() {
@@ -220,9 +244,9 @@ function settingsPart() {
     h("div", { class: "form" },
       field("Setting", h("select", { id: "config-name" }, (data.configs ?? []).filter((one) => !one.is_read_only).map((one) => option(one.name)))),
       field("New value", h("input", { id: "config-value", placeholder: "nothing: the default again" })),
-      action("Change", () => {
+      actions(action("Change", () => {
         const value = document.getElementById("config-value").value;
-        return ["PATCH", path`/topics/${name}/configs`, { configs: { [document.getElementById("config-name").value]: value === "" ? null : value } }];
-      }, { done: "The setting is changed." }),
-      action("Delete topic", () => ["DELETE", path`/topics/${name}`], { danger: true, sure: `Delete the topic ${name} with all its records?`, done: "The topic is deleted.", after: () => (location.hash = "/") })));
+        return ["PATCH", path`/topics/${name}/configs`, { changes: { [document.getElementById("config-name").value]: value === "" ? null : value } }];
+      }, { hint: "Changes the setting at once; an empty value takes it back to the default", done: "The setting is changed." }),
+      action("Delete topic", () => ["DELETE", path`/topics/${name}`], { danger: true, sure: `Delete the topic ${name} with all its records?`, hint: "Deletes the topic and its records for good", done: "The topic is deleted.", after: () => (location.hash = "/") }))));
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kmini.control import topic_view
 from support.control_api import ControlApi
 
@@ -62,3 +64,28 @@ def test_the_records_of_the_other_partitions_are_there_where_one_has_no_leader(c
         assert gone["kafka_error"] == "LEADER_NOT_AVAILABLE"
     finally:
         cluster_api.done("POST", "/brokers/2/restart")
+
+
+def test_tombstones_are_counted_with_the_horizon_that_a_pass_has_given_them(api: ControlApi) -> None:
+    configs = {"cleanup.policy": "compact", "delete.retention.ms": 60_000}
+    api.done("POST", "/topics", {"name": "users", "configs": configs})
+    for value in ("1", None):
+        api.done("POST", "/topics/users/records", {"key": "alice", "value": value, "partition": 0})
+    found = api.done("GET", "/topics/users/tombstones?partition=0")
+    assert (found["from_offset"], found["tombstone_count"]) == (0, 1)
+    assert found["batches"] == [{"base_offset": 1, "last_offset": 1, "tombstones": 1, "horizon_ms": None}]
+    api.done("POST", "/topics/users/roll", {"partition": 0})
+    begun_ms = api.done("GET", "/clock/now-ms")
+    api.done("POST", "/topics/users/compact", {"partition": 0})
+    (batch,) = api.done("GET", "/topics/users/tombstones?partition=0")["batches"]
+    assert begun_ms + 60_000 <= batch["horizon_ms"] <= api.done("GET", "/clock/now-ms") + 60_000
+
+
+def test_tombstones_are_looked_for_in_the_last_segments_alone(api: ControlApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_view, "MOST_READ_BYTES", 1)
+    for _ in range(2):
+        produce(api, None, key="alice")
+        api.done("POST", "/topics/orders/roll", {"partition": 0})
+    produce(api, None, key="bob")
+    found = api.done("GET", "/topics/orders/tombstones?partition=0")
+    assert (found["from_offset"], found["tombstone_count"]) == (2, 1)

@@ -1,0 +1,47 @@
+"""The table of groups, and the members that a rebalance waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kmini.control.connected import ConnectedBroker
+from support.control_api import ControlApi
+from support.small_client import SmallClient
+from support.until import until
+
+
+@pytest.fixture
+def api(server: ControlApi, broker: ConnectedBroker) -> ControlApi:
+    """A broker whose groups begin without a delay."""
+    return server
+
+
+def row(api: ControlApi) -> dict[str, Any]:
+    (found,) = api.done("GET", "/overview/groups")
+    return dict(found)
+
+
+def test_a_rebalance_tells_the_member_that_it_waits_for_and_how_long(api: ControlApi) -> None:
+    address = api.any_broker.address
+    with SmallClient(address, "billing-1") as first, SmallClient(address, "billing-2") as second:
+        first.subscribe("billing", "orders")
+        assert row(api)["rebalance"] is None
+        second.join("billing", "orders", waits=False)
+        until(lambda: row(api)["rebalance"] is not None)
+        rebalance = row(api)["rebalance"]
+        assert rebalance["request"] == "JoinGroup"
+        assert [one["client_id"] for one in rebalance["awaited"]] == ["billing-1"]
+        assert 0 < rebalance["remaining_ms"] <= 300_000
+        (entry,) = [one for one in api.done("GET", "/clock/due") if one["what"] == "rebalance"]
+        assert "without 'billing-1'" in entry["text"]
+
+
+def test_a_generation_tells_the_members_that_have_not_asked_for_their_assignment(api: ControlApi) -> None:
+    with SmallClient(api.any_broker.address, "billing-1") as client:
+        client.join("billing", "orders")
+        rebalance = row(api)["rebalance"]
+        assert (rebalance["request"], len(rebalance["awaited"])) == ("SyncGroup", 1)
+        client.sync("billing", {client.member_id: [("orders", 0)]})
+        assert row(api)["rebalance"] is None
