@@ -1,5 +1,5 @@
 """Brokers in a network like that of a container, with published ports: prints the addresses that each client is told
-by each broker. The argument is the number of brokers.
+by each broker, and how many records a client reads that it has produced. The argument is the number of brokers.
 
 To be run as root in a network namespace of its own (`unshare -n`). A namespace stands for a container, a bridge for
 Docker's, and a proxy from the host's loopback to the container for a published port, as Docker has one.
@@ -34,6 +34,25 @@ from kmini.testing import Wire
 with Wire(sys.argv[1]) as wire:
     for node in sorted(wire.ask(MetadataRequest(topics=[]), 9).brokers, key=lambda node: node.node_id):
         print(f"{node.host}:{node.port}")
+"""
+
+
+EXCHANGE = """
+import sys
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+producer = KafkaProducer(bootstrap_servers=sys.argv[1], acks="all")
+for partition in range(3):
+    producer.send("orders", b"hello", partition=partition).get(timeout=60)
+producer.close()
+consumer = KafkaConsumer(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest")
+consumer.assign([TopicPartition("orders", partition) for partition in range(3)])
+read = 0
+for _ in range(600):
+    read += sum(map(len, consumer.poll(timeout_ms=100).values()))
+    if read >= int(sys.argv[2]):
+        break
+consumer.close()
+print(read)
 """
 
 
@@ -79,6 +98,12 @@ def told(host: str, ports: range, inside: int | None = None) -> list[list[str]]:
     ]
 
 
+def exchanged(host: str, records: int, inside: int | None = None) -> int:
+    """Produce a record to each of three partitions; how many a consumer reads, where there are `records` then."""
+    command = [*_inside(inside), sys.executable, "-c", EXCHANGE, f"{host}:{PORT}", str(records)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout)
+
+
 def main() -> None:
     brokers = int(sys.argv[1])
     ports = range(PORT, PORT + brokers)
@@ -91,7 +116,12 @@ def main() -> None:
         broker = stack.enter_context(
             subprocess.Popen(
                 [*_inside(ours), sys.executable, "-c", SERVE],
-                env={**os.environ, "KMINI_BROKERS": str(brokers)},
+                env={
+                    **os.environ,
+                    "KMINI_BROKERS": str(brokers),
+                    "KAFKA_CREATE_TOPICS": f"orders:3:{brokers}",
+                    "KAFKA_MIN_INSYNC_REPLICAS": str(min(brokers, 2)),
+                },
                 stdout=subprocess.PIPE,
                 text=True,
             )
@@ -106,7 +136,8 @@ def main() -> None:
             "a container beside it": told(f"{NETWORK}.2", ports, beside),
             "a program in the container": told("127.0.0.1", ports, ours),
         }
-        print(json.dumps(answers))
+        read = [exchanged("127.0.0.1", 3), exchanged(f"{NETWORK}.2", 6, beside), exchanged("127.0.0.1", 9, ours)]
+        print(json.dumps({"told": answers, "read": read}))
 
 
 if __name__ == "__main__":
