@@ -207,7 +207,7 @@ class ControlServer:
         return web.Response(body=file.content, headers={**headers, hdrs.CONTENT_TYPE: file.media_type})
 
     async def _openapi(self, request: web.Request) -> web.Response:
-        return _answer(openapi_document(type(self._served.operations)))
+        return _answer(openapi_document(_table_of(self._served.kind)))
 
     async def _health(self, request: web.Request) -> web.Response:
         readiness = await ControlOperations(self._served).readiness()
@@ -264,6 +264,17 @@ async def _written(result: Any, data: Callable[[bytes | None], Any]) -> bytes:
         if turn.is_over:
             await turn.next()
     return b"[%s]" % b", ".join(parts)
+
+
+def _table_of(kind: str) -> type[SharedOperations]:
+    """The class of the table of operations, which also a server has whose broker was stopped."""
+    if kind == "broker":
+        from kmini.operations import Operations
+
+        return Operations
+    from kmini.cluster_operations import ClusterOperations
+
+    return ClusterOperations
 
 
 async def _given(request: web.Request) -> tuple[dict[str, Any], dict[str, str]]:

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kmini.broker.journal.entries import JournalEntry, JournalReader
+from kmini.broker.network.listeners import Endpoint
 from kmini.contents import PartitionOffsets, shown
 from kmini.failed_waits import FailedWait
 from kmini.fault_handle import FaultOperations
@@ -56,7 +57,7 @@ async def gather(
     return Facts(
         began_s=requests[0].time_ms / 1_000 if requests else 0.0,
         addresses=tuple(broker.address for broker in brokers),
-        told=tuple(f"{host}:{port}" for host, port in told),
+        told=tuple(Endpoint("", host, port).address for host, port in told),
         requests=tuple(requests),
         has_journal=journal is not None,
         lost=0 if journal is None else journal.lost,

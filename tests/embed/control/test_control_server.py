@@ -104,6 +104,7 @@ def test_a_stopped_broker_answers_calls_with_how_to_start_it(api: ControlApi) ->
     api.done("POST", "/stop")
     api.done("POST", "/stop")
     assert "POST /api/v1/start" in api.problem("GET", "/topics/orders/records")["detail"]
+    assert "/api/v1/start" in api.done("GET", "/openapi.json")["paths"]
     api.done("POST", "/start")
     assert api.problem("POST", "/start")["detail"] == "the broker runs already"
     assert [record["value"] for record in api.done("GET", "/topics/orders/records")] == ["kept"]

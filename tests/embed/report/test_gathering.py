@@ -76,6 +76,8 @@ def test_the_addresses_that_clients_are_told_are_facts() -> None:
         assert facts_of(broker).told == ()
         broker.advertise("kafka", 29092)
         assert facts_of(broker).told == ("kafka:29092",)
+        broker.advertise("::1", 29092)
+        assert facts_of(broker).told == ("[::1]:29092",)
         assert facts_of(broker).addresses == (broker.bootstrap_servers,)
 
 
