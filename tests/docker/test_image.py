@@ -49,6 +49,14 @@ def test_what_is_copied_is_there_and_not_ignored(stages: dict[str, list[Instruct
             assert path.partition("/")[0] in kept, path
 
 
+def test_the_users_token_goes_neither_to_a_builder_nor_into_git() -> None:
+    """compose reads `.env` beside its file."""
+    assert (ROOT / ".dockerignore").read_text().splitlines()[-1] == "**/.env", (
+        "after what is kept: the last match counts"
+    )
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
 def test_the_wheel_is_built_from_every_package(stages: dict[str, list[Instruction]]) -> None:
     copied = {word for one in stages["build"] if one.name == "COPY" for word in one.words[:-1]}
     folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
