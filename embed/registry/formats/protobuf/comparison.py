@@ -2,7 +2,7 @@
 
 Kinds are named as Confluent's registry names them; which of them count follows its documentation of schema evolution
 and Protobuf's rules for updating a message type. Fields are compared by number, messages by their names within the
-package.
+package of their file.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class _Comparison:
         if reader.package != writer.package:
             told = f"The package is {_quoted(reader.package)}; the writer's is {_quoted(writer.package)}."
             yield Difference("PACKAGE_CHANGED", "#/", told)
-        known = {_local(message, reader): message for message in _all_messages(reader)}
+        known = {_local(message): message for message in _all_messages(reader)}
         for message in _all_messages(writer):
-            name = _local(message, writer)
-            counterpart = known.get(name) or _imported(reader, message.full_name)
+            name = _local(message)
+            counterpart = known.get(name)
             if counterpart is None:
                 yield Difference("MESSAGE_REMOVED", f"#/{name}", f'The writer has the message "{name}".')
             else:
@@ -77,7 +77,7 @@ class _Comparison:
             if (ours.full_name, theirs.full_name) in self._compared:
                 continue
             self._compared.add((ours.full_name, theirs.full_name))
-            path = f"#/{_local(theirs, self._writer)}"
+            path = f"#/{_local(theirs)}"
             for number, field in sorted(theirs.fields_by_number.items()):
                 counterpart = ours.fields_by_number.get(number)
                 if counterpart is None:
@@ -127,8 +127,7 @@ class _Comparison:
         if _is_map(ours) or _is_map(theirs):
             return _is_map(ours) and _is_map(theirs)
         types = ours.message_type, theirs.message_type
-        local = _local(types[0], self._reader) == _local(types[1], self._writer)
-        return local or bool(types[0].full_name == types[1].full_name)
+        return _local(types[0]) == _local(types[1]) or bool(types[0].full_name == types[1].full_name)
 
 
 def _removed(field: Any, path: str) -> Iterator[Difference]:
@@ -192,26 +191,11 @@ def _all_extensions(file: Any) -> Iterator[Any]:
         yield from message.extensions
 
 
-def _imported(file: Any, full_name: str) -> Any:
-    """The message of that name in what the file imports: it may have moved there."""
-    seen, waiting = set(), list(file.dependencies)
-    while waiting:
-        imported = waiting.pop()
-        if imported.name not in seen:
-            seen.add(imported.name)
-            for message in _all_messages(imported):
-                if message.full_name == full_name:
-                    return message
-            waiting += imported.public_dependencies
-    return None
-
-
-def _local(message: Any, file: Any) -> str:
-    """A message's name within the file's package; its full name where it is of another one."""
+def _local(message: Any) -> str:
+    """A message's name within the package of its file."""
     name: str = message.full_name
-    if message.file.name == file.name and file.package:
-        return name.removeprefix(f"{file.package}.")
-    return name
+    package = message.file.package
+    return name.removeprefix(f"{package}.") if package else name
 
 
 def _oneofs(message: Any) -> dict[str, list[Any]]:

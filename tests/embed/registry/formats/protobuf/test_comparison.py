@@ -33,6 +33,9 @@ COMPATIBLE = {
     "a field was added": (m("int32 a = 1; string b = 2;"), m("int32 a = 1;")),
     "a field was removed": (m("int32 a = 1;"), m("int32 a = 1; string b = 2;")),
     "a removed field was reserved": (m("reserved 2; int32 a = 1;"), m("int32 a = 1; string b = 2;")),
+    "messages have another order": (m("") + "message N {}", "message N {}" + m("")),
+    "a field has another number": (m("int32 a = 2;"), m("int32 a = 1;")),
+    "a type is named in full": (m("N n = 1; message N {}"), m(".M.N n = 1; message N {}")),
     "a field has another name": (m("int32 other = 1;"), m("int32 a = 1;")),
     "a message was added": (m("") + "message N {}", m("")),
     "a nested message was added": (m("message N {}"), m("")),
@@ -141,6 +144,11 @@ INCOMPATIBLE = {
         m("oneof o { int32 a = 1; } int32 b = 2;"),
         ["FIELD_MOVED_TO_EXISTING_ONEOF"],
     ),
+    "a field moved into a oneof that has another name": (
+        m("oneof p { int32 a = 1; int32 b = 2; int32 c = 3; }"),
+        m("int32 a = 1; oneof o { int32 b = 2; int32 c = 3; }"),
+        ["FIELD_MOVED_TO_EXISTING_ONEOF"],
+    ),
     "a field in a message of a field changed": (
         m("N n = 1; message N { string a = 1; }"),
         m("N n = 1; message N { int32 a = 1; }"),
@@ -204,10 +212,31 @@ def test_messages_of_imports_are_compared_where_a_field_has_them() -> None:
     assert [(d.kind, d.path) for d in new.differences(old)] == [("FIELD_SCALAR_KIND_CHANGED", "#/N/1")]
 
 
-def test_a_message_may_move_into_an_import() -> None:
-    moved = ResolvedReference("n.proto", 'syntax = "proto3"; package p; message N { int32 a = 1; }')
-    reader = read('package p; import "n.proto"; message M { N n = 1; }', moved)
-    assert reader.differences(read("package p; message M { N n = 1; } message N { int32 a = 1; }")) == []
+def imports(package: str, declared: str, named: str) -> Any:
+    """A schema whose field has a type of a file that it imports."""
+    file = ResolvedReference("n.proto", f'syntax = "proto3"; package {package}; {declared}')
+    return read(f'import "n.proto"; message M {{ .{named} n = 1; }}', file)
+
+
+HOME = "message Home { int32 a = 1; }"
+
+
+def test_types_of_imports_are_the_same_by_their_names_within_their_packages() -> None:
+    here = read(f"message M {{ Home n = 1; }} {HOME}")
+    one, other = imports("a.one", HOME, "a.one.Home"), imports("a.other", HOME, "a.other.Home")
+    nested = [imports(name, f"message Outer {{ {HOME} }}", f"{name}.Outer.Home") for name in ("a.one", "a.other")]
+    in_package = imports("a.one.Outer", HOME, "a.one.Outer.Home")
+    renamed = imports("a.one", HOME.replace("Home", "House"), "a.one.House")
+    for reader, writer, expected in (
+        (other, one, []),
+        (nested[1], nested[0], []),
+        (here, one, []),
+        (one, here, ["MESSAGE_REMOVED"]),  # records of Home alone name their message by its place in the file
+        (nested[0], one, ["FIELD_NAMED_TYPE_CHANGED"]),
+        (renamed, one, ["FIELD_NAMED_TYPE_CHANGED"]),
+        (in_package, nested[0], []),  # the same full name
+    ):
+        assert [difference.kind for difference in reader.differences(writer)] == expected
 
 
 def test_messages_in_a_circle_end() -> None:
