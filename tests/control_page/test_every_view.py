@@ -231,6 +231,18 @@ def test_a_rule_begins_with_the_request_that_one_clicks(page: Page, busy: BusyCl
     expect(page.get_by_label("of topic")).to_have_value("orders")
 
 
+def test_a_request_is_copied_as_a_fault_rule(page: Page, busy: BusyCluster, expect: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    busy.shop.produce("orders")
+    open_view(page, busy, "/requests")
+    page.get_by_label("Filter requests by words").fill("produce web-shop -order-")
+    page.get_by_role("button", name="Copy as fault rule: Produce").first.click()
+    expect(page.get_by_role("status")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == (
+        'broker.faults.on("Produce", topic="orders", client_id="web-shop").once().error("NOT_LEADER_OR_FOLLOWER")'
+    )
+
+
 def test_the_clock_moves_by_a_click(page: Page, busy: BusyCluster, expect: Any) -> None:
     open_view(page, busy, "/faults")
     before = busy.cluster.clock.now_ms()

@@ -117,7 +117,7 @@ function clockPart(state) {
     h("h2", { id: "clock" }, "Clock"),
     h("p", {}, h("strong", {}, `${clockTime(data.clock.now_ms).slice(0, 19)} UTC`), h("span", { class: state.ahead_ms ? "moved" : "quiet" }, `  ${ahead(data.clock.ahead_ms)}`)),
     h("div", { class: "bar" },
-      h("input", { id: "duration", "aria-label": "How far", placeholder: "90m, 1h30m, 250ms", size: 14 }),
+      h("input", { id: "duration", "aria-label": "How far", placeholder: "90m, 1h30m, 7d", size: 14 }),
       actions(steps.map(([label, by, words]) => move(label, by, `Moves the clock ahead by ${words}, and runs what falls due on the way`)),
         move("Move ahead", () => entered("duration"), "Moves the clock ahead by the time entered, and runs what falls due on the way"),
         action("Turn back", () => ["POST", "/clock/turn-back", { duration: entered("duration") }], { done: "The clock was turned back.", hint: "Turns the clock back by the time entered, as that of a machine that is corrected; nothing runs" })),
@@ -128,7 +128,7 @@ function clockPart(state) {
       key: `${one.what} ${one.name} ${one.text}`,
       cells: [
         h("span", { class: "nowrap" }, one.in_ms ? duration(one.in_ms) : "now", one.within_ms > 0 && h("span", { class: "quiet" }, `, checked within ${duration(one.within_ms)}`)),
-        [linked(one), one.partition_count > 1 && h("span", { class: "quiet" }, `; the earliest of ${counted(one.partition_count, "partition")}`)],
+        [linked(one), one.is_time_out && h("span", { class: "quiet" }, "; a time-out"), one.partition_count > 1 && h("span", { class: "quiet" }, `; the earliest of ${counted(one.partition_count, "partition")}`)],
         actions({ ...move("Move there", one.in_ms + one.within_ms, `Moves the clock ahead by ${duration(one.in_ms + one.within_ms)}${one.is_time_out ? ", time-outs too" : ""}`, () => one.is_time_out), name: `Move there: ${one.text}` }),
       ],
     })), "Nothing that the broker knows of falls due by time alone."));
@@ -148,12 +148,19 @@ function entered(id) {
   return value;
 }
 
+/** An act in the words of the form; undefined for one that the form does not have. */
+function doneBy(act) {
+  const words = ACTS.find(([, , , json]) => sameAct(json, act))?.[1];
+  const detail = act.error ?? act.delay ?? act.throttle;
+  return words && (detail === undefined ? words : `${words}: ${typeof detail === "number" ? duration(detail) : detail}`);
+}
+
 function inWords(document_) {
   if (!document_) return ["a Python function", "", ""];
   const { api, ...conditions } = document_.when;
   const when = [api.join(", "), ...Object.entries(conditions).map(([name, value]) => `${name}=${value}`)].join(", ");
   const which = Object.entries(document_.which ?? {}).map(([name, value]) => (name === "times" ? `the first ${counted(value, "request")}` : name === "skip" ? `after leaving out ${number(value)}` : `${name} ${JSON.stringify(value).replaceAll('"', "")}`)).join(", ") || "all";
-  const does = document_.do.map((act) => Object.entries(act).filter(([, value]) => value !== false).map(([name, value]) => (value === true ? name : `${name} ${typeof value === "number" && TIMES.has(name) ? duration(value) : typeof value === "string" ? value : JSON.stringify(value)}`)).join(", ")).join("; ");
+  const does = document_.do.map((act) => doneBy(act) ?? Object.entries(act).filter(([, value]) => value !== false).map(([name, value]) => (value === true ? name : `${name} ${typeof value === "number" && TIMES.has(name) ? duration(value) : typeof value === "string" ? value : JSON.stringify(value)}`)).join(", ")).join("; ");
   return [when, which, does].map(visible);
 }
 

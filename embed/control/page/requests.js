@@ -3,7 +3,7 @@
 import { get, Problem } from "/page/api.js";
 import { h } from "/page/dom.js";
 import { copy, field, link, option, table } from "/page/parts.js";
-import { counted, number, size, visible } from "/page/words.js";
+import { counted, duration, number, size, visible } from "/page/words.js";
 
 export const title = "Requests";
 export const everyMs = 1_000; // not by the stream: it would bring each request twice
@@ -84,10 +84,10 @@ export function render({ rerender }) {
     return {
       key: String(one.number), kind: isBad ? "failed" : undefined,
       cells: [
-        h("span", { title: new Date(one.time_ms).toISOString() }, `+${((one.time_ms - began) / 1000).toFixed(3)} s`),
+        h("span", { title: `${new Date(one.time_ms).toISOString()}; after the oldest request here` }, `+${((one.time_ms - began) / 1000).toFixed(3)} s`),
         one.client_id === null ? h("em", { title: one.connection }, "no client id") : h("span", { title: one.connection }, visible(one.client_id)),
         asked(one), visible(about(one)), [h("span", { class: isBad ? "bad" : undefined }, text), one.faults.map((name) => h("div", {}, "by ", link("/faults", `rule '${name}'`)))],
-        one.ms === null ? "" : `${one.ms.toFixed(1)} ms`, `${size(one.bytes_in)} / ${size(one.bytes_out)}`, one.registry ? "" : `broker ${one.broker}`,
+        one.ms === null ? "" : one.ms < 10_000 ? `${one.ms.toFixed(1)} ms` : duration(one.ms), `${size(one.bytes_in)} / ${size(one.bytes_out)}`, one.registry ? "" : `broker ${one.broker}`,
         asRule(one),
       ],
     };
@@ -96,13 +96,13 @@ export function render({ rerender }) {
     h("h1", {}, "Requests"),
     h("section", {},
       h("div", { class: "bar" },
-        h("input", { type: "search", id: "search", "aria-label": "Filter requests by words", placeholder: "Words, as: produce orders -heartbeat (press /)", value: choice.text, size: 40, oninput: (event) => change({ text: event.target.value }) }),
+        h("input", { type: "search", id: "search", "aria-label": "Filter requests by words", placeholder: "Words, as: produce orders -heartbeat (press /)", value: choice.text, size: 46, oninput: (event) => change({ text: event.target.value }) }),
         field("Outcome", h("select", { id: "outcome", onchange: (event) => change({ outcome: event.target.value }) },
           [["", "any"], ["errors", "errors"], ["faults", "a fault rule acted"], ["waits", "waits for its answer"]].map(([value, words]) => option(value, words, value === choice.outcome)))),
         h("label", {}, h("input", { type: "checkbox", checked: choice.hidesDull, onchange: (event) => change({ hidesDull: event.target.checked }) }), " leave out fetches and heartbeats that went well"),
         h("button", { type: "button", "aria-pressed": String(choice.isPaused), onclick: () => change({ isPaused: !choice.isPaused }) }, choice.isPaused ? "Go on" : "Pause")),
       h("p", { class: "quiet" }, missing || `${number(wanted.length)} of the last ${number(kept.length)} requests${choice.isPaused ? ", paused" : ""}; the newest first${lost > 0 ? `; ${number(lost)} older ones are not here` : ""}.`),
-      table("Requests", [["After the first", "number"], "Client", "Request", "About", "Answer", ["Took", "number"], ["Sent / answered", "number"], ["Broker", "nowrap"], ""], rows,
+      table("Requests", [["Time", "number"], "Client", "Request", ["About", "wide"], "Answer", ["Took", "number"], ["Sent / answered", "number"], ["Broker", "nowrap"], ""], rows,
         kept.length ? "No request matches the filter." : "No client has sent a request yet.")),
   ];
 }
