@@ -1,6 +1,7 @@
-"""What the control API costs: the start and the memory of a broker with it over one without, and `/metrics`.
+"""What the control API costs: the start and the memory of a broker with it over one without, `/metrics`, and what the
+page asks first.
 
-    python bench/control.py [start] [metrics]
+    python bench/control.py [start] [metrics] [view]
 
 Each start is a process of its own. Times are medians of the rounds, with the fastest and the slowest. The part of
 aiohttp is measured apart: `kmini serve --http` imports it once clients of Kafka can connect.
@@ -9,16 +10,26 @@ aiohttp is measured apart: `kmini serve --http` imports it once clients of Kafka
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kmini.broker.broker import BrokerServer
+    from kmini.control.steered import Steered
 
 ROUNDS = 10
 PARTITIONS = 1_000
+TOPICS = 1_000
+"""Topics of the page's first view, of `PARTITIONS_OF_TOPIC` partitions each; each second one has a record in each."""
+PARTITIONS_OF_TOPIC = 10
 
 
 def show(name: str, values: list[float], unit: str) -> None:
@@ -123,45 +134,54 @@ def metrics() -> None:
 
 async def _metrics() -> None:
     from kmini.broker.controller import topics
+
+    def create(broker: BrokerServer) -> None:
+        topics.create(broker, "orders", partitions=PARTITIONS)
+
+    async with _served(create) as (_, port):
+        await _scrapes(port)  # the first one imports
+        show(f"scrape of /metrics, {PARTITIONS} partitions", await _scrapes(port), "ms")
+        await _show_holds(f"of the loop in {ROUNDS} of them", lambda: _scrapes(port))
+        await _show_holds("of an idle loop", lambda: asyncio.sleep(0.2))
+
+
+@asynccontextmanager
+async def _served(create_topics: Callable[[BrokerServer], None]) -> AsyncIterator[tuple[Steered, int]]:
+    """A broker with topics, and the port of its control server."""
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.control.control_server import ControlServer
     from kmini.control.steered import Steered
 
     with tempfile.TemporaryDirectory() as directory:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
-        served = Steered(
-            [config],
-            directory,
-            lambda broker: topics.create(broker, "orders", partitions=PARTITIONS),
-            is_temporary=False,
-        )
+        served = Steered([config], directory, create_topics, is_temporary=True)
         await served.start()
         server = ControlServer(served)
         listening = socket.create_server(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
         await server.start(listening)
-        await _scrapes(port)  # the first one imports
-        show(f"scrape of /metrics, {PARTITIONS} partitions", await _scrapes(port), "ms")
-        held_ms, idle_ms = [], []
-        for _ in range(ROUNDS):
-            idle_ms.append(await longest_hold_ms(lambda: asyncio.sleep(0.2)))
-            held_ms.append(await longest_hold_ms(lambda: _scrapes(port)))
-        show(f"the longest hold of the loop in {ROUNDS} of them", held_ms, "ms")
-        show("the same of an idle loop", idle_ms, "ms")
+        gc.freeze()  # as `kmini serve` does
+        yield served, listening.getsockname()[1]
         await server.stop()
         await served.stop()
 
 
-async def longest_hold_ms(work: Callable[[], Awaitable[object]]) -> float:
-    """The longest time for which other tasks did not run while `work` did."""
+async def _show_holds(name: str, work: Callable[[], Awaitable[object]]) -> None:
+    """The longest holds of the loop, by the wall clock and, which other processes do not move, by processor time."""
+    for told, clock in (("wall", time.perf_counter), ("processor", time.thread_time)):
+        holds_ms = [await longest_hold_ms(work, clock) for _ in range(ROUNDS)]
+        show(f"the longest hold {name}, {told} time", holds_ms, "ms")
+
+
+async def longest_hold_ms(work: Callable[[], Awaitable[object]], clock: Callable[[], float]) -> float:
+    """The longest time, by a clock in seconds, for which other tasks did not run while `work` did."""
     longest_s, is_over = 0.0, False
 
     async def watch() -> None:
         nonlocal longest_s
-        last_s = time.perf_counter()
+        last_s = clock()
         while not is_over:
             await asyncio.sleep(0)
-            now_s = time.perf_counter()
+            now_s = clock()
             longest_s, last_s = max(longest_s, now_s - last_s), now_s
 
     watching = asyncio.ensure_future(watch())
@@ -197,7 +217,62 @@ async def _scrapes(port: int) -> list[float]:
     return [float(line) for line in printed.split()]
 
 
-CASES = {"start": start, "metrics": metrics}
+# --- the first view of the page
+
+
+def view() -> None:
+    """What the page asks first, and the broker's processor time for it."""
+    asyncio.run(_view())
+
+
+async def _view() -> None:
+    from kmini.broker.controller import topics
+    from kmini.control.page_files import page_files
+
+    names = [f"orders-{number:04}" for number in range(TOPICS)]
+
+    def create(broker: BrokerServer) -> None:
+        for name in names:
+            topics.create(broker, name, partitions=PARTITIONS_OF_TOPIC)
+
+    async with _served(create) as (served, port):
+        for name in names[::2]:
+            for partition in range(PARTITIONS_OF_TOPIC):
+                await served.operations.produce(name, b"placed", partition=partition)
+        print(f"{TOPICS} topics, {TOPICS * PARTITIONS_OF_TOPIC} partitions: processor time of the broker")
+        for name, paths in (
+            ("its files", [*page_files()]),
+            ("overview", ["/api/v1/overview"]),
+            ("50 topics", ["/api/v1/overview/topics?count=50"]),
+            ("findings, the first time", ["/api/v1/overview/findings"]),
+            ("findings", ["/api/v1/overview/findings"]),
+        ):
+            rounds = 1 if "first" in name else ROUNDS
+            idle_ms = statistics.median([await _processor_ms(port) for _ in range(ROUNDS)])
+            show(name, [await _processor_ms(port, *paths) - idle_ms for _ in range(rounds)], "ms")
+
+
+ASKED = """
+import sys
+from http.client import HTTPConnection
+connection = HTTPConnection("127.0.0.1", int(sys.argv[1]))
+for path in sys.argv[2:]:
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    assert answer.status == 200
+    answer.read()
+"""
+
+
+async def _processor_ms(port: int, *paths: str) -> float:
+    """The processor time of this process while another one asks for these paths, on one connection."""
+    began_s = time.process_time()
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", ASKED, str(port), *paths)
+    assert await process.wait() == 0
+    return (time.process_time() - began_s) * 1000
+
+
+CASES = {"start": start, "metrics": metrics, "view": view}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left
+from operator import attrgetter
 
 LATENCY_BUCKETS = 26
 """Bucket n holds what took less than 2**n microseconds; the last one everything slower."""
@@ -25,6 +26,10 @@ class TopicMetrics:
     def add(self, other: TopicMetrics) -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+_COUNTERS = attrgetter(*TopicMetrics.__slots__)
+"""The numbers of a topic, all at once."""
 
 
 class RequestMetrics:
@@ -116,8 +121,9 @@ class Metrics:
     def total(self) -> TopicMetrics:
         """The traffic of all topics, with those that are deleted."""
         total = TopicMetrics()
-        for counted in (self._of_deleted_topics, *self.topics.values()):
-            total.add(counted)
+        counted = map(_COUNTERS, (self._of_deleted_topics, *self.topics.values()))
+        for name, values in zip(TopicMetrics.__slots__, zip(*counted, strict=True), strict=True):
+            setattr(total, name, sum(values))
         return total
 
     def new_topic(self, topic: str) -> TopicMetrics:

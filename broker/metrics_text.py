@@ -9,7 +9,7 @@ the counter under it, `..._total`. As in Kafka, what is counted per topic is als
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -42,12 +42,16 @@ def metrics_text(broker: MeasuredBroker) -> str:
 
 async def metrics_text_in_turns(broker: MeasuredBroker) -> str:
     """The same, while other tasks of the loop go on. What changes meanwhile, later samples have already."""
-    turn, pieces = Turn(TURN_S), []
+    return "".join([piece async for piece in metrics_pieces(broker)])
+
+
+async def metrics_pieces(broker: MeasuredBroker) -> AsyncIterator[str]:
+    """The same in pieces of whole lines."""
+    turn = Turn(TURN_S)
     for piece in _pieces(broker):
-        pieces.append(piece)
+        yield piece
         if turn.is_over:
             await turn.next()
-    return "".join(pieces)
 
 
 class _Sample(NamedTuple):
@@ -300,7 +304,8 @@ _LATE_BY_MS = 300_000
 def _transactions(services: Services) -> Iterator[_Family]:
     now_ms, liveness_ms = services.clock.now_ms(), services.clock.liveness_ms()
     late_before_ms = now_ms - services.config.current.transaction_max_timeout_ms - _LATE_BY_MS
-    late = sum(log.producers.has_transaction_since(late_before_ms) for log in services.logs.logs.values())
+    producers = [log.producers for log in services.logs.logs.values() if log.producers.ongoing]
+    late = sum(one.has_transaction_since(late_before_ms) for one in producers)
     began = [transaction.began_ms for transaction in services.transactions.open_transactions()]
     for mbean, about, value in (
         ("kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount", "Some hang.", late),

@@ -7,9 +7,10 @@ if the log's transaction index says so (KIP-98), else *committed*. A batch witho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
+from kmini.broker.scheduler import Turn
 from kmini.protocol.records.batch import BatchHeader, iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import ControlType, control_type
@@ -131,11 +132,42 @@ class _Batch(NamedTuple):
 def shown(log: PartitionLog, isolation: Isolation, *, since: int = 0) -> Iterator[Record]:
     """Yield the visible records of a partition from the log start offset, or `since`, in the order of offsets."""
     topic, partition = log.topic_partition
-    limit = log.last_stable_offset if isolation == "committed" else log.high_watermark
-    for batch in _batches(log, limit, since=since):
+    for batch in _batches(log, _limit(log, isolation), since=since):
         if _is_shown(batch.state, isolation):
             for record in batch.records:
                 yield Record(*record, topic, partition, batch.state)
+
+
+async def shown_in_turns(
+    logs: Mapping[PartitionLog, int],
+    isolation: Isolation,
+    *,
+    check: Callable[[PartitionLog], None],
+    takes: Callable[[Record], bool] = lambda record: True,
+) -> list[Record]:
+    """The records that `shown` yields now of each log since an offset, and that `takes` takes, one log after the other.
+
+    Other tasks of the loop have turns meanwhile, between batches. After each, `check` raises if a log is no longer to
+    be read. Records that are deleted meanwhile may be missing.
+    """
+    turn = Turn()
+    found: list[Record] = []
+    limits = [(log, since, _limit(log, isolation)) for log, since in logs.items()]
+    for log, since, limit in limits:
+        check(log)
+        for batch in _batches(log, limit, since=since):
+            if _is_shown(batch.state, isolation):
+                records = (Record(*record, *log.topic_partition, batch.state) for record in batch.records)
+                found += filter(takes, records)
+            if turn.is_over:
+                await turn.next()
+                check(log)
+    return found
+
+
+def _limit(log: PartitionLog, isolation: Isolation) -> int:
+    """The offset up to which `isolation` shows records."""
+    return log.last_stable_offset if isolation == "committed" else log.high_watermark
 
 
 def _is_shown(state: RecordState, isolation: Isolation) -> bool:
@@ -176,15 +208,17 @@ def _taken(log: PartitionLog, batch: _Batch, takes: Callable[[Record], bool]) ->
 
 
 def _batches(log: PartitionLog, limit: int, *, since: int | None = None) -> Iterator[_Batch]:
-    """Yield the batches with records from the log start offset, or `since`, to below `limit`."""
+    """Yield the batches with records from the log start offset, or `since`, to below `limit`. Their states are those at
+    the first one; records may be deleted between two."""
     start = max(log.log_start_offset, since or 0)
     if start >= limit:
         return
     aborted: dict[int, list[AbortedTransaction]] = {}
     for transaction in log.aborted_transactions(start, limit):
         aborted.setdefault(transaction.producer_id, []).append(transaction)
+    open_since = {producer_id: first for first, producer_id in log.producers.ongoing.items()}
     offset = start
-    while offset < limit:
+    while (offset := max(offset, log.log_start_offset)) < min(limit, log.log_end_offset):
         batches = log.read(offset, READ_BYTES, limit_offset=limit)
         if not batches:
             return
@@ -193,19 +227,22 @@ def _batches(log: PartitionLog, limit: int, *, since: int | None = None) -> Iter
             found = decode_records(batches, position, header)
             records = [record for record in found if start <= record.offset < limit]
             if records:
-                yield _Batch(header, _state_of(log, header, found, aborted.get(header.producer_id, ())), records)
+                yield _Batch(header, _state_of(header, found, aborted.get(header.producer_id, ()), open_since), records)
 
 
 def _state_of(
-    log: PartitionLog, header: BatchHeader, records: list[LogRecord], aborted: Iterable[AbortedTransaction]
+    header: BatchHeader,
+    records: list[LogRecord],
+    aborted: Iterable[AbortedTransaction],
+    open_since: Mapping[int, int],
 ) -> RecordState:
-    """The state of a batch. `aborted` are the aborted transactions of its producer."""
+    """The state of a batch. `aborted` are the aborted transactions of its producer, and `open_since` the first offset
+    of each open transaction, by its producer."""
     if header.is_control:
         return "abort marker" if control_type(records[0].key) == ControlType.ABORT else "commit marker"
     if not header.is_transactional:
         return "committed"
     if any(one.first_offset <= header.base_offset <= one.last_offset for one in aborted):
         return "aborted"
-    producer = log.producers.get(header.producer_id)
-    began = producer.transaction_first_offset if producer is not None else None
+    began = open_since.get(header.producer_id)
     return "open" if began is not None and began <= header.base_offset else "committed"

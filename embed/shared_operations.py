@@ -24,7 +24,7 @@ from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persis
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
 from kmini.client_connections import ClientOperations
-from kmini.contents import Isolation, Record, shown
+from kmini.contents import Isolation, Record, shown_in_turns
 from kmini.crash_damage import CrashDamage
 from kmini.followers import until_in_step
 from kmini.handle import takes_long, waits_for_clients
@@ -162,6 +162,13 @@ class SharedOperations(ClientOperations, IsolationOperations):
         indexes = range(len(self.known_topic(topic).partitions)) if partition is None else [partition]
         return [self.leader_of(topic, index) for index in indexes]
 
+    def check_leads(self, log: PartitionLog) -> None:
+        """Raise UnknownTopicOrPartition if the partition of a log is gone, and LeaderNotAvailable if another log is its
+        leader's."""
+        _, led = self.leader_of(*log.topic_partition)
+        if led.log is not log:
+            raise LeaderNotAvailable(f"{log.topic_partition}: its leader, or the topic, has changed during this call")
+
     # --- records
 
     async def produce(
@@ -228,7 +235,8 @@ class SharedOperations(ClientOperations, IsolationOperations):
         >>> [record.value for record in broker.records("users")]
         [b'alice']
         """
-        return [record for _, led in self.leaders_of(topic, partition) for record in shown(led.log, isolation)]
+        logs = {led.log: 0 for _, led in self.leaders_of(topic, partition)}
+        return await shown_in_turns(logs, isolation, check=self.check_leads)
 
     @waits_for_clients
     async def wait_for_records(

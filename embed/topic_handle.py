@@ -8,7 +8,7 @@ from kmini.argument_checks import ARGUMENTS
 from kmini.arrivals import Reading, RecordsMissing, missing_records
 from kmini.broker.broker import BrokerServer
 from kmini.broker.replication.partition import Partition
-from kmini.contents import Isolation, PartitionOffsets, Record, shown
+from kmini.contents import Isolation, PartitionOffsets, Record, shown_in_turns
 from kmini.expectation import Expectation
 from kmini.followers import followers_of, until_in_step
 from kmini.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
@@ -82,12 +82,10 @@ class TopicOperations:
         """
         selection = self._selection(partition, key, [where], since, isolation)
         topic_id = self._operations.known_topic(self.name).id
-        return [
-            record
-            for _, led in self._partitions(partition)
-            for record in shown(led.log, isolation, since=selection.start(led.topic_partition.partition, topic_id))
-            if selection.takes(record)
-        ]
+        logs = [led.log for _, led in self._partitions(partition)]
+        starts = {log: selection.start(log.topic_partition.partition, topic_id) for log in logs}
+        check = self._operations.check_leads
+        return await shown_in_turns(starts, isolation, check=check, takes=selection.takes)
 
     async def mark(self) -> Mark:
         """This moment, for `since` of `records` and `wait_for`. The topic need not exist yet.

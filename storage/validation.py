@@ -84,7 +84,6 @@ from ..protocol.records.load_kernel import IS_COMPILED
 from ..protocol.records.record import DEFAULT_LIMIT
 from .filesystem import Buffer
 from .log_config import LogConfig
-from .refused_records import MAX_NAMED_RECORDS, refusal
 
 _CHEAP_BYTES = 1280 * 1024 if IS_COMPILED else 32 * 1024
 """Bytes of an uncompressed batch that is validated on the loop. A batch of the default max.message.bytes takes a
@@ -171,6 +170,8 @@ def validate(
     is_stamped_here = config.message_timestamp_type == "LogAppendTime"
     if not _is_fine(header, checked, config, now_ms):
         errors = _record_errors(records, header, config, now_ms, max_decompressed_bytes)
+        from .refused_records import MAX_NAMED_RECORDS, refusal  # start-up time counts
+
         raise refusal(list(islice(errors, MAX_NAMED_RECORDS)))
 
     claimed = header.attributes

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ...protocol.jaas import PLAIN_MODULE, LoginModule, parse_jaas
 from ...storage.config_key import shorten, split_list
 from .resources import Principal
+
+if TYPE_CHECKING:
+    from ...protocol.jaas import LoginModule
 
 PLAIN = "PLAIN"
 
@@ -129,8 +131,12 @@ def login_module(config: SecurityConfig, listener: str, mechanism: str) -> tuple
     Raises ValueError, without quoting the configuration.
     """
     name, text = _find(config, listener, mechanism, "sasl.jaas.config", config.sasl_jaas_config or "")
+    if not text:
+        return name, None
+    from ...protocol.jaas import parse_jaas  # start-up time counts
+
     try:
-        return name, parse_jaas(text) if text else None
+        return name, parse_jaas(text)
     except ValueError as error:
         raise ValueError(f"{name} {error}") from None
 
@@ -177,6 +183,8 @@ def _whole(name: str, text: str) -> int:
 
 def plain_users(module: LoginModule) -> dict[str, str]:
     """Passwords by user, from the options `user_NAME="password"`. Raises ValueError."""
+    from ...protocol.jaas import PLAIN_MODULE
+
     if module.name != PLAIN_MODULE:
         raise ValueError(f"must name {PLAIN_MODULE}")
     users = {key.removeprefix("user_"): value for key, value in module.options.items() if key.startswith("user_")}

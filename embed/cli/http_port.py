@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -83,6 +84,7 @@ class HttpPort(ListeningPort):
         assert self._steered is not None
         self._server = ControlServer(self._steered, token or None)
         await self._server.start(self._listening)
+        gc.freeze()  # the objects of the server stay: no collection needs to examine them
         if self.init is not None:
             self._initializing = asyncio.create_task(self._initialize(self.init, say_ready))
         return link

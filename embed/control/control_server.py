@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from kmini.broker.metrics_text import metrics_text_in_turns
+from kmini.broker.metrics_text import metrics_pieces
 from kmini.broker.scheduler import Turn
 from kmini.control.access import Access
 from kmini.control.calls import signature_of
@@ -52,8 +52,6 @@ ENDS_WAITS = {
 }
 """The methods that end the waits of other requests, with the answer that those get."""
 
-ITEMS_AT_ONCE = 100
-"""Items of a list that are written before another look at the clock."""
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -227,9 +225,9 @@ class ControlServer:
         running = self._served.operations.running
         numbers = [one.node_id for one in running]
         measured = self._served.operations.one_broker(min(numbers) if broker is None and numbers else broker)
-        text = await metrics_text_in_turns(measured)
-        body = without_data_dir(text, self._served.data_dir).encode()
-        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: METRICS_TYPE})
+        data_dir = self._served.data_dir
+        pieces = [without_data_dir(piece, data_dir).encode() async for piece in metrics_pieces(measured)]
+        return web.Response(body=b"".join(pieces), headers={hdrs.CONTENT_TYPE: METRICS_TYPE})
 
     def _answer_problem(self, problem: Problem, headers: dict[str, str] | None = None) -> web.Response:
         """A problem document as an answer. No message of an error shows where the data are."""
@@ -254,13 +252,13 @@ def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
 
 
 async def _written(result: Any, data: Callable[[bytes | None], Any]) -> bytes:
-    """The JSON text of a result. A long list, such as the records of a topic, is written in several turns of the loop,
-    which serves clients of the broker meanwhile."""
-    if not isinstance(result, list) or len(result) <= ITEMS_AT_ONCE:
+    """The JSON text of a result. A list, such as the records of a topic, is written in several turns of the loop, which
+    serves clients of the broker meanwhile."""
+    if not isinstance(result, list):
         return write_json(to_json(result, data))
     turn, parts = Turn(), []
-    for begin in range(0, len(result), ITEMS_AT_ONCE):
-        parts.append(write_json(to_json(result[begin : begin + ITEMS_AT_ONCE], data))[1:-1])
+    for one in result:
+        parts.append(write_json(to_json(one, data)))
         if turn.is_over:
             await turn.next()
     return b"[%s]" % b", ".join(parts)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kmini.broker.scheduler import in_thread
 from kmini.client_connections import ClientConnection
 from kmini.contents import Record, shown
 from kmini.control.control_operations import ControlOperations, Served, address_of
@@ -213,7 +214,8 @@ class Overview:
             most_read=MOST_READ,
         )
         missing = (await ControlOperations(self._served).readiness()).missing
-        sentences = [*missing, *_states_of_partitions(operations), *likely(facts)]
+        diagnosed = await in_thread(lambda: [*likely(facts)])  # it compares all names of topics
+        sentences = [*missing, *_states_of_partitions(operations), *diagnosed]
         waited = [entry for entry in facts.requests if entry.ms is not None and entry.api not in _LONG_WAITS]
         times = sorted(entry.ms for entry in waited if entry.ms is not None)
         return Findings(

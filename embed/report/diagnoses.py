@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+from functools import lru_cache
 
 from kmini.phrases import counted, nearest
 from kmini.report.facts import Facts, TopicFacts, client_called, client_of, moved_by
@@ -125,11 +126,12 @@ def wrong_topics(facts: Facts) -> Iterator[str]:
     """Records went to one topic, and a topic with a similar name was never written to: one of the names is wrong, most
     likely that of a topic that a client's request created."""
     waited = {wait.topic for wait in facts.waits}
-    names = [topic.name for topic in facts.topics if topic.was_written]
+    names = tuple(topic.name for topic in facts.topics if topic.was_written)
     for empty in facts.topics:
         if empty.was_written:
             continue
-        for name in get_close_matches(empty.name, names, n=1, cutoff=CLOSE):
+        name = closest(empty.name, names)
+        if name is not None:
             topic = facts.topic(name)
             assert topic is not None
             if _are_siblings(empty.name, name) and empty.name not in waited:
@@ -158,11 +160,31 @@ def auto_created_by_mistake(facts: Facts) -> str | None:
     for topic in facts.topics:
         if not topic.auto_created_by:
             continue
-        meant = [one.name for one in facts.topics if not one.auto_created_by and one.was_written == topic.was_written]
-        near = get_close_matches(topic.name, meant, n=1, cutoff=CLOSE)
-        if near and not _are_siblings(topic.name, near[0]):
-            return f"{topic.name!r} may be a misspelled {near[0]!r}: {_auto_created(facts, topic)}"
+        meant = tuple(
+            one.name for one in facts.topics if not one.auto_created_by and one.was_written == topic.was_written
+        )
+        near = closest(topic.name, meant)
+        if near is not None and not _are_siblings(topic.name, near):
+            return f"{topic.name!r} may be a misspelled {near!r}: {_auto_created(facts, topic)}"
     return None
+
+
+@lru_cache(maxsize=1_000)
+def closest(name: str, names: tuple[str, ...]) -> str | None:
+    """The name that is most similar to this one, if one is at least as similar as CLOSE.
+
+    Of names that are equally similar it is the first. A page asks again and again about the same hundreds of names: the
+    answers are kept, and a name is compared whole only if its letters allow it to be the most similar one.
+    """
+    matcher = SequenceMatcher()
+    matcher.set_seq2(name)
+    found, most = None, CLOSE
+    for one in names:
+        matcher.set_seq1(one)
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+        if all(most < bound() or (found is None and most == bound()) for bound in bounds):
+            found, most = one, matcher.ratio()
+    return found
 
 
 def _auto_created(facts: Facts, topic: TopicFacts) -> str:

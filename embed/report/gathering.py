@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kmini.broker.journal.entries import JournalEntry, JournalReader
 from kmini.broker.network.listeners import Endpoint
+from kmini.broker.scheduler import Turn
 from kmini.contents import PartitionOffsets, shown
 from kmini.failed_waits import FailedWait
 from kmini.fault_handle import FaultOperations
@@ -28,6 +29,9 @@ MOST_READ = 1_000
 MOST_REQUESTS = 3_000
 """The last requests that are looked at."""
 
+T = TypeVar("T")
+Made = TypeVar("Made")
+
 
 async def gather(
     operations: SharedOperations,
@@ -39,21 +43,27 @@ async def gather(
     most_read: int | None = None,
 ) -> Facts:
     """The facts of a running broker or cluster, of its fault rules, if a test has made any, and of the calls that
-    waited in vain since its start or its last reset.
+    waited in vain since its start or its last reset. Records and requests are read in turns of the loop, which serves
+    clients meanwhile.
 
     Of more than `most_topics` topics those are chosen that the requests and the groups name, then the first others;
     `most_requests` are the last requests, and `most_read` the last records of each partition, that are looked at, by
     default MOST_REQUESTS and MOST_READ."""
-    brokers = [*operations.running]
+    brokers, turn = [*operations.running], Turn()
     journal = brokers[0].services.journal if brokers else None
     requests: list[JournalEntry] = []
     if journal is not None:
         reader = JournalReader(journal, operations.clock.moves)
-        requests = [reader.decoded(entry) for entry in [*journal.entries][-(most_requests or MOST_REQUESTS) :]]
+        last = [*journal.entries][-(most_requests or MOST_REQUESTS) :]
+        requests = await _in_turns(last, reader.decoded, turn)
     listeners = [(broker.server, listener) for broker in brokers for listener in broker.server.listeners]
     told = [found for server, listener in listeners if (found := server.advertised_at(listener)) is not None]
     groups = tuple([one async for one in _groups(operations)])
-    names = _topic_names(operations, most_topics, requests, groups)
+    topics = [
+        await _topic(operations, name, journal, most_read or MOST_READ, turn)
+        for name in _topic_names(operations, most_topics, requests, groups)
+        if operations.has_topic(name)  # still
+    ]
     return Facts(
         began_s=requests[0].time_ms / 1_000 if requests else 0.0,
         addresses=tuple(broker.address for broker in brokers),
@@ -61,7 +71,7 @@ async def gather(
         requests=tuple(requests),
         has_journal=journal is not None,
         lost=0 if journal is None else journal.lost,
-        topics=tuple(_topic(operations, name, journal, most_read or MOST_READ) for name in names),
+        topics=tuple(topics),
         groups=groups,
         transactions=tuple(await TransactionOperations(operations).open()),
         clients=tuple(await operations.clients()),
@@ -85,18 +95,31 @@ def _topic_names(
     return sorted(chosen)
 
 
-def _topic(operations: SharedOperations, name: str, journal: RequestJournal | None, most_read: int) -> TopicFacts:
+async def _topic(
+    operations: SharedOperations, name: str, journal: RequestJournal | None, most_read: int, turn: Turn
+) -> TopicFacts:
     count = len(operations.known_topic(name).partitions)
     by = ""
     if journal is not None and name in journal.auto_created:
         by = client_called(journal.auto_created[name])
-    return TopicFacts(name, count, tuple(_partition(log, most_read) for log in operations.logs(name)), by)
+    partitions = await _in_turns(operations.logs(name), lambda log: _partition(log, most_read), turn)
+    return TopicFacts(name, count, tuple(partitions), by)
 
 
 def _partition(log: PartitionLog, most_read: int) -> PartitionFacts:
     since = max(log.log_start_offset, log.high_watermark - most_read)
     records = [*islice(shown(log, "uncommitted", since=since), most_read)]
     return PartitionFacts.of(log.topic_partition.partition, PartitionOffsets.of(log), records)
+
+
+async def _in_turns(items: Iterable[T], make: Callable[[T], Made], turn: Turn) -> list[Made]:
+    """What `make` makes of each item, in turns of the loop."""
+    made = []
+    for item in items:
+        made.append(make(item))
+        if turn.is_over:
+            await turn.next()
+    return made
 
 
 async def _groups(operations: SharedOperations) -> AsyncIterator[GroupFacts]:

@@ -205,3 +205,14 @@ def test_a_label_is_quoted_as_the_format_says() -> None:
     (family,) = text_string_to_metric_families(text)
     assert family.samples[0].labels == {"a": '"\\\n', "b": "x"}
     assert text.startswith('metric{a="')
+
+
+def test_the_total_counts_all_topics_and_those_that_are_deleted() -> None:
+    metrics = Metrics()
+    for number, topic in enumerate(("a", "b", "c"), 1):
+        metrics.produced(topic, messages=number, size=10 * number)
+        metrics.fetched(topic, size=100 * number)
+    metrics.forget("c")
+    total = metrics.total()
+    assert (total.messages_in, total.bytes_in, total.bytes_out) == (6, 60, 600)
+    assert (total.produce_requests, total.fetch_requests) == (3, 3)

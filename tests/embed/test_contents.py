@@ -13,8 +13,9 @@ import pytest
 from kmini import Broker, Cluster, Record
 from kmini.client import Client
 from kmini.client.produce import record
-from kmini.protocol.errors import RequestTimedOut
+from kmini.protocol.errors import LeaderNotAvailable, RequestTimedOut, UnknownTopicOrPartition
 from support.transactional_clients import Confluent
+from support.turns import every_step_a_turn
 
 Host = Broker | Cluster
 
@@ -230,3 +231,56 @@ def test_a_wait_goes_on_when_another_broker_leads() -> None:
         cluster.produce("orders", b"one")
         waiter.join(60)
         assert values(found) == [b"one"]
+
+
+@pytest.fixture
+def six_batches(broker: Host) -> Host:
+    """Three batches of a record in each of two partitions."""
+    for number in range(6):
+        broker.produce("orders", b"%d" % number, partition=number % 2)
+    return broker
+
+
+@pytest.mark.parametrize(
+    "read", [lambda broker: broker.records("orders"), lambda broker: broker.topic("orders").records()]
+)
+def test_a_topic_is_read_in_turns_of_the_loop(
+    six_batches: Host, read: Callable[[Host], list[Record]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = every_step_a_turn(monkeypatch)
+    assert values(read(six_batches)) == [b"0", b"2", b"4", b"1", b"3", b"5"]
+    assert len(turns) >= 6
+
+
+def test_a_read_in_turns_has_the_records_of_its_beginning(six_batches: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    operations = six_batches._operations
+    every_step_a_turn(monkeypatch, lambda: operations.produce("orders", b"late", partition=1))
+    assert values(six_batches.records("orders")) == [b"0", b"2", b"4", b"1", b"3", b"5"]
+    assert values(six_batches.records("orders", 1)) == [b"1", b"3", b"5", b"late"]
+
+
+def test_records_that_are_deleted_during_a_read_may_be_missing(
+    six_batches: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operations = six_batches._operations
+    every_step_a_turn(monkeypatch, lambda: operations.delete_records("orders", 2, partition=1))
+    assert values(six_batches.records("orders")) == [b"0", b"2", b"4", b"5"]
+
+
+def test_a_topic_that_is_deleted_during_a_read_is_told(six_batches: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    operations = six_batches._operations
+    every_step_a_turn(monkeypatch, lambda: operations.delete_topic("orders"))
+    with pytest.raises(UnknownTopicOrPartition, match="there is no topic orders"):
+        six_batches.records("orders")
+
+
+def test_a_topic_that_is_made_anew_during_a_read_is_told(six_batches: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    operations = six_batches._operations
+
+    async def make_anew() -> None:
+        await operations.delete_topic("orders")
+        await operations.create_topic("orders", partitions=2)
+
+    every_step_a_turn(monkeypatch, make_anew)
+    with pytest.raises(LeaderNotAvailable, match="orders-0: its leader, or the topic, has changed during this call"):
+        six_batches.records("orders")

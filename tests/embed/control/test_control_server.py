@@ -38,7 +38,7 @@ def test_a_long_list_is_whole_and_is_written_in_turns(api: ControlApi, monkeypat
     monkeypatch.setattr("kmini.control.control_server.Turn", ShortTurn)
     found = api.done("GET", "/topics/orders/records")
     assert [record["value"] for record in found] == [seed["value"] for seed in seeds]
-    assert len(turns) == 3
+    assert len(turns) == 250
 
 
 def test_arguments_of_a_query_have_the_types_of_the_method(api: ControlApi) -> None:

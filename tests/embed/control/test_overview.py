@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kmini.control import overview
+from kmini.report.facts import Facts
 from support.control_api import ControlApi
 from support.small_client import SmallClient
 
@@ -54,6 +57,16 @@ def test_a_finding_says_what_it_is_about(api: ControlApi, client: SmallClient) -
     assert finding(api, "misspelled 'orders'")["name"] == "oders"
     api.done("POST", "/faults", {"rules": [{"name": "lost ack", "when": {"api": ["Produce"]}, "do": [{"drop": True}]}]})
     assert finding(api, "never acted")["kind"] == "rule"
+
+
+def test_names_are_compared_beside_the_loop(api: ControlApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def likely_beside(facts: Facts) -> Iterator[str]:
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        yield f"{len(facts.topics)} topics were looked at"
+
+    monkeypatch.setattr(overview, "likely", likely_beside)
+    assert finding(api, "1 topics were looked at")["kind"] == ""
 
 
 def test_errors_are_counted_with_the_rules_that_caused_them(api: ControlApi, client: SmallClient) -> None:

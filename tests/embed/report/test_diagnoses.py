@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 import pytest
@@ -307,3 +308,13 @@ def test_a_transaction_that_timed_out_is_told_as_aborted(broker: Broker) -> None
         assert broker.report().startswith(
             "LIKELY  transaction 'order-tx' of client 'order-service' was aborted, because its time-out passed"
         )
+
+
+@pytest.mark.parametrize("name", ["order", "orders-12", "oders", "payments", "ordres-1", "payment-", "xyz"])
+def test_the_closest_name_is_the_one_that_difflib_finds_most_similar(name: str) -> None:
+    names = ("orders", *(f"orders-{number}" for number in range(20)), "payment", "payments-dlt", "order-s")
+    near = get_close_matches(name, names, n=1, cutoff=diagnoses.CLOSE)
+    found = diagnoses.closest(name, names)
+    assert [found] == (near or [None]) or (
+        SequenceMatcher(None, found, name).ratio() == SequenceMatcher(None, near[0], name).ratio()
+    )

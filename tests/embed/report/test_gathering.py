@@ -9,6 +9,7 @@ from kmini.report import gathering
 from kmini.report.facts import Facts
 from kmini.report.gathering import gather
 from support.small_client import SmallClient
+from support.turns import every_step_a_turn
 
 
 def facts_of(broker: Broker) -> Facts:
@@ -113,3 +114,19 @@ def test_members_that_have_gone_are_facts_with_the_reason() -> None:
         ("reader-3", 5, "no heartbeat for session.timeout.ms=30000", True),
     ]
     assert {one.max_poll_interval_ms for one in group.departures} == {60_000}
+
+
+def test_requests_and_partitions_are_read_in_turns_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(topics={"orders": 5}, journal=True) as broker, SmallClient(broker.bootstrap_servers, "app") as client:
+        client.metadata("orders", creates=False)
+        count = len(facts_of(broker).requests)
+        turns = every_step_a_turn(monkeypatch)
+        assert [len(topic.partitions) for topic in facts_of(broker).topics] == [5]
+        assert len(turns) >= count + 5
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_no_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(topics=["audit", "orders"]) as broker:
+        operations = broker._operations
+        every_step_a_turn(monkeypatch, lambda: operations.delete_topic("orders"))
+        assert [topic.name for topic in facts_of(broker).topics] == ["audit"]
