@@ -15,7 +15,6 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from kmini.broker.metrics_text import metrics_pieces
 from kmini.broker.scheduler import Turn
 from kmini.control.access import Access
 from kmini.control.calls import signature_of
@@ -225,6 +224,8 @@ class ControlServer:
         running = self._served.operations.running
         numbers = [one.node_id for one in running]
         measured = self._served.operations.one_broker(min(numbers) if broker is None and numbers else broker)
+        from kmini.broker.metrics_text import metrics_pieces  # not needed before
+
         data_dir = self._served.data_dir
         pieces = [without_data_dir(piece, data_dir).encode() async for piece in metrics_pieces(measured)]
         return web.Response(body=b"".join(pieces), headers={hdrs.CONTENT_TYPE: METRICS_TYPE})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 INDEX = "index.html"
@@ -47,7 +47,7 @@ class PageFile(NamedTuple):
 def page_files() -> Mapping[str, PageFile]:
     """The files by their paths: the page at "/", the others at "/page/NAME"."""
     found: dict[str, PageFile] = {}
-    for file in files("kmini.control").joinpath("page").iterdir():
+    for file in Path(__file__).with_name("page").iterdir():
         media_type = TYPES.get(file.name.rpartition(".")[2])
         if media_type is not None:
             content = file.read_bytes()

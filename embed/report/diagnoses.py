@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from difflib import SequenceMatcher
 from functools import lru_cache
 
 from kmini.phrases import counted, nearest
@@ -176,6 +175,8 @@ def closest(name: str, names: tuple[str, ...]) -> str | None:
     Of names that are equally similar it is the first. A page asks again and again about the same hundreds of names: the
     answers are kept, and a name is compared whole only if its letters allow it to be the most similar one.
     """
+    from difflib import SequenceMatcher  # not needed before
+
     matcher = SequenceMatcher()
     matcher.set_seq2(name)
     found, most = None, CLOSE
