@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from support.busy_cluster import BusyCluster, busy_cluster
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -41,3 +43,14 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
     assert wrong == []
     assert len(hosts) <= 1, "the page asks its own server alone"
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[BusyCluster]:
+    with busy_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def expect() -> Any:
+    return pytest.importorskip("playwright.sync_api").expect
