@@ -158,7 +158,9 @@ def fitted(document: Any, draft: str) -> Any:
     specification: `unevaluatedProperties` where a schema is under `additionalProperties`, and `unevaluatedItems` in
     2019-09."""
     left_out = {"unevaluatedProperties"} if '"additionalProperties": {' in json.dumps(document) else set()
-    return _fitted(document, draft, left_out | ({"unevaluatedItems"} if draft == DRAFTS[2] else set()))
+    left_out |= {"unevaluatedItems"} if draft == DRAFTS[2] else set()
+    definitions = _fitted(document["definitions"], draft, {*left_out, "$ref"})  # a reference without end is no schema
+    return {**_fitted(document, draft, left_out), "definitions": definitions}
 
 
 def _fitted(schema: Any, draft: str, left_out: set[str]) -> Any:
