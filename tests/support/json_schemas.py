@@ -168,14 +168,19 @@ def _fitted(schema: Any, draft: str, left_out: set[str]) -> Any:
         return [_fitted(inner, draft, left_out) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    is_latest = draft == DRAFTS[3]
     return {
-        keyword: True
-        if is_latest and keyword == "items" and isinstance(inner, list)  # a list there is `prefixItems` since 2020-12
-        else _fitted(inner, draft, left_out)
+        keyword: _fitted_items(inner, draft, left_out) if keyword == "items" else _fitted(inner, draft, left_out)
         for keyword, inner in schema.items()
         if keyword not in left_out
     }
+
+
+def _fitted_items(items: Any, draft: str, left_out: set[str]) -> Any:
+    """A list is under `prefixItems` since 2020-12; before, the library fails at true and false beside
+    `additionalItems`."""
+    if draft == DRAFTS[3]:
+        return True if isinstance(items, list) else _fitted(items, draft, left_out)
+    return ({} if items else {"not": {}}) if isinstance(items, bool) else _fitted(items, draft, left_out)
 
 
 def changed(random: Random, document: Any, draft: str) -> Any:
