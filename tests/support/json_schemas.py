@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from random import Random
 from typing import Any
 
@@ -152,23 +153,34 @@ def _combined_keyword(random: Random, levels: int) -> dict[str, Any]:
 ALL = [_leaf, _leaf, _object_keyword, _object_keyword, _array_keyword, _combined_keyword]
 
 
-def fitted(schema: Any, draft: str) -> Any:
-    """A schema without what its draft refuses, a list under `items` since 2020-12, and without true or false there in
-    2019-09, at which the library fails beside `unevaluatedItems`."""
-    if isinstance(schema, dict):
-        return {
-            keyword: _fitted_items(inner, draft) if keyword == "items" else fitted(inner, draft)
-            for keyword, inner in schema.items()
-        }
-    return [fitted(inner, draft) for inner in schema] if isinstance(schema, list) else schema
+def fitted(document: Any, draft: str) -> Any:
+    """A document without what its draft refuses, and without what the library `jsonschema` judges otherwise than the
+    specification: `unevaluatedProperties` where a schema is under `additionalProperties`, and `unevaluatedItems` in
+    2019-09."""
+    left_out = {"unevaluatedProperties"} if '"additionalProperties": {' in json.dumps(document) else set()
+    left_out |= {"unevaluatedItems"} if draft == DRAFTS[2] else set()
+    definitions = _fitted(document["definitions"], draft, {*left_out, "$ref"})  # a reference without end is no schema
+    return {**_fitted(document, draft, left_out), "definitions": definitions}
 
 
-def _fitted_items(items: Any, draft: str) -> Any:
-    if draft == DRAFTS[3] and isinstance(items, list):
-        return True
-    if draft == DRAFTS[2] and isinstance(items, bool):
-        return {} if items else {"not": {}}
-    return fitted(items, draft)
+def _fitted(schema: Any, draft: str, left_out: set[str]) -> Any:
+    if isinstance(schema, list):
+        return [_fitted(inner, draft, left_out) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        keyword: _fitted_items(inner, draft, left_out) if keyword == "items" else _fitted(inner, draft, left_out)
+        for keyword, inner in schema.items()
+        if keyword not in left_out
+    }
+
+
+def _fitted_items(items: Any, draft: str, left_out: set[str]) -> Any:
+    """A list is under `prefixItems` since 2020-12; before, the library fails at true and false beside
+    `additionalItems`."""
+    if draft == DRAFTS[3]:
+        return True if isinstance(items, list) else _fitted(items, draft, left_out)
+    return ({} if items else {"not": {}}) if isinstance(items, bool) else _fitted(items, draft, left_out)
 
 
 def changed(random: Random, document: Any, draft: str) -> Any:

@@ -19,12 +19,21 @@ IN_PLACE: Final = ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "on
 class Node:
     """One schema of a document. It does not change."""
 
-    def __init__(self, contents: dict[str, Any] | bool, resolver: Any, draft: Draft) -> None:
+    def __init__(
+        self,
+        contents: dict[str, Any] | bool,
+        resolver: Any,
+        draft: Draft,
+        targets: dict[int, Node | None] | None = None,
+    ) -> None:
         self.contents = contents
         """The schema as it was read. Two nodes are the same schema when this is the same object."""
         self.draft = draft
         self._resolver = resolver
         """Resolves references from here; None in a schema that this program made, which has none."""
+        self._targets: dict[int, Node | None] = {} if targets is None else targets
+        """What the schemas of the document refer to, by the key of each. The check of a document fills it: the resolver
+        panics where Python's stack is nearly full, as it may be in a comparison."""
 
     @property
     def key(self) -> int:
@@ -49,7 +58,7 @@ class Node:
         resolver = self._resolver
         if resolver is not None and isinstance(inner, dict) and self.draft.identifier in inner:
             resolver = resolver.in_subresource(self.draft.specification.create_resource(inner))
-        return Node(inner, resolver, self.draft)
+        return Node(inner, resolver, self.draft, self._targets)
 
     def inner(self, keyword: str) -> Node | None:
         """The schema that is the value of a keyword; None where there is none."""
@@ -64,11 +73,16 @@ class Node:
         reference = self.get("$ref")
         if not isinstance(reference, str) or self._resolver is None:
             return None
+        if self.key not in self._targets:
+            self._targets[self.key] = self._looked_up(reference)
+        return self._targets[self.key]
+
+    def _looked_up(self, reference: str) -> Node | None:
         try:
             found = self._resolver.lookup(reference)
         except (Unresolvable, ValueError, TypeError):  # a pointer into a string raises TypeError
             return None
-        return Node(found.contents, found.resolver, self.draft) if is_schema(found.contents) else None
+        return Node(found.contents, found.resolver, self.draft, self._targets) if is_schema(found.contents) else None
 
     @property
     def takes_all(self) -> bool:
