@@ -15,6 +15,9 @@ from aiohttp import web
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """The largest body of a request."""
 
+READ_S = 60.0
+"""Seconds that a body has to come."""
+
 CLOSE_S = 0.3
 """Seconds that requests in service have when the server stops; aiohttp waits twice as long for one that goes on."""
 
@@ -24,6 +27,15 @@ SHOWN = 120
 AnswerError = Callable[[HTTPStatus, str], web.Response]
 """Makes the answer to a request that cannot be read, of its status and a sentence. For a failure the sentence is
 empty."""
+
+
+async def read_body(request: web.Request) -> bytes:
+    """The body of a request. Raises HTTPRequestTimeout where it has not come within `READ_S`, and what aiohttp raises
+    for one that is too large or broken."""
+    try:
+        return await asyncio.wait_for(request.read(), READ_S)
+    except asyncio.TimeoutError:
+        raise web.HTTPRequestTimeout from None
 
 
 class HttpServer:

@@ -35,7 +35,7 @@ from kmini.control.topic_view import TopicView
 from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
 from kmini.handle import waits_for_its_caller
-from kmini.http_serving import MAX_BODY_BYTES, HttpServer, parser_message
+from kmini.http_serving import MAX_BODY_BYTES, HttpServer, parser_message, read_body
 from kmini.shared_operations import SharedOperations
 from kmini.topic_handle import TopicOperations
 
@@ -284,7 +284,7 @@ async def _given(request: web.Request) -> tuple[dict[str, Any], dict[str, str]]:
             raise WrongValue(f"{name} is given twice", f"/{name}")
         if name != DECODE:
             texts[name] = value
-    body = await request.read()
+    body = await read_body(request)
     if not body:
         return {}, texts
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from kmini.http_serving import HttpServer, parser_message
+from kmini.http_serving import HttpServer, parser_message, read_body
 from kmini.registry.observed_requests import ObservedRequests
 from kmini.registry.registry import Registry
 from kmini.registry.registry_access import CHALLENGE, MEDIA_TYPES, RegistryAccess
@@ -104,7 +104,7 @@ class RegistryServer:
                 query,
                 query.getall("key", []),
                 query.getall("value", []),
-                await request.read(),
+                await read_body(request),
             )
             return _answer(request, await (_to_its_end(method(given)) if route.writes else method(given)))
 

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kmini.broker.network.connection import address_of
+from kmini.client.address import Address
 from kmini.protocol.errors import MalformedMessage
 from kmini.protocol.framing import response_frame
 from kmini.protocol.messages.headers import RequestHeader, read_request_header
@@ -134,7 +135,7 @@ class ProxiedConnection:
             await asyncio.wait_for(loop.create_connection(lambda: self.broker, host, port), CONNECT_TIMEOUT_S)
         except (OSError, asyncio.TimeoutError) as error:
             reason = getattr(error, "strerror", None) or str(error) or f"no answer in {CONNECT_TIMEOUT_S:.0f} s"
-            self.proxy.note(f"#{self.number} cannot reach {host}:{port}: {reason}")
+            self.proxy.note(f"#{self.number} cannot reach {Address(host, port)}: {reason}")
             self.client.reset()
 
     def half_closed(self, end: ConnectionEnd) -> None:
@@ -226,8 +227,7 @@ class ProxiedConnection:
                 self._token(content)
                 return
             self._reads_tokens = False
-        host, port = self.peer
-        passing = Passing(header, len(content) - body_at, self.number, f"{host}:{port}", self.port.node_id)
+        passing = Passing(header, len(content) - body_at, self.number, str(Address(*self.peer)), self.port.node_id)
         faults = self.proxy.faults
         if faults is not None:
             serving = faults.concern(self, self.port, passing, view[body_at:])

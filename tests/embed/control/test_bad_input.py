@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kmini import http_serving
 from kmini.control.control_server import MAX_BODY_BYTES
 from kmini.control.routes import PREFIX
 from support.control_api import ControlApi, problem_of
@@ -194,6 +195,15 @@ def test_what_is_no_http_is_answered_with_a_problem_and_the_end_of_the_connectio
     assert b"the request cannot be read" in body
     assert b"xxxx" not in body
     assert b"Traceback" not in body
+
+
+def test_a_body_that_does_not_come_ends_its_request(api: ControlApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_serving, "READ_S", 0.05)
+    with api.raw() as slow, slow.makefile("rb") as answer:
+        slow.sendall(b"POST /api/v1/produce HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        slow.sendall(b"Content-Length: 1000\r\n\r\n{")
+        assert answer.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
+    assert api.done("GET", "/topics") == ["orders"]
 
 
 def test_slow_clients_delay_no_other_and_end_with_the_server(api: ControlApi) -> None:

@@ -43,7 +43,7 @@ def basic(name: str, password: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def served_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryApi]:
-    """A broker with users, of whom Root may do everything."""
+    """A broker with users, of which Root may do everything."""
     config = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
