@@ -9,24 +9,43 @@ from avro.schema import ArraySchema, EnumSchema, FixedSchema, MapSchema, RecordS
 _BITS = {"int": 31, "long": 63}
 
 
-def fits(schema: Schema, value: Any) -> bool:
-    """Whether a JSON value may be the default of a field of this type. A union takes what one of its branches takes
-    (since Avro 1.12; before, the first branch)."""
-    if isinstance(schema, UnionSchema):
-        return any(fits(branch, value) for branch in schema.schemas)
-    if isinstance(schema, RecordSchema):
-        return isinstance(value, dict) and all(
-            fits(field.type, value[field.name]) if field.name in value else field.has_default for field in schema.fields
-        )
-    if isinstance(schema, EnumSchema):
-        return value in schema.symbols
-    if isinstance(schema, ArraySchema):
-        return isinstance(value, list) and all(fits(schema.items, one) for one in value)
-    if isinstance(schema, MapSchema):
-        return isinstance(value, dict) and all(fits(schema.values, one) for one in value.values())
-    if isinstance(schema, FixedSchema):
-        return _are_bytes(value) and len(value) == schema.size
-    return _fits_primitive(schema.type, value)
+MAX_STEPS = 200_000
+"""Pairs of a value and a type that the check of a schema's defaults looks at, each as often as it meets it. Records of
+a union that refer to each other double the pairs with each level of a default."""
+
+
+class TooManySteps(Exception):
+    """The defaults of a schema take more than MAX_STEPS steps to check."""
+
+
+class DefaultCheck:
+    """Checks the defaults of one schema."""
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def fits(self, schema: Schema, value: Any) -> bool:
+        """Whether a JSON value may be the default of a field of this type. A union takes what one of its branches takes
+        (since Avro 1.12; before, the first branch). Raises TooManySteps."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooManySteps
+        if isinstance(schema, UnionSchema):
+            return any(self.fits(branch, value) for branch in schema.schemas)
+        if isinstance(schema, RecordSchema):
+            return isinstance(value, dict) and all(
+                self.fits(field.type, value[field.name]) if field.name in value else field.has_default
+                for field in schema.fields
+            )
+        if isinstance(schema, EnumSchema):
+            return value in schema.symbols
+        if isinstance(schema, ArraySchema):
+            return isinstance(value, list) and all(self.fits(schema.items, one) for one in value)
+        if isinstance(schema, MapSchema):
+            return isinstance(value, dict) and all(self.fits(schema.values, one) for one in value.values())
+        if isinstance(schema, FixedSchema):
+            return _are_bytes(value) and len(value) == schema.size
+        return _fits_primitive(schema.type, value)
 
 
 def _fits_primitive(kind: str, value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -13,7 +14,7 @@ from avro.errors import AvroException, IgnoredLogicalType
 from avro.name import Names
 
 from kmini.registry.formats.avro_comparison import compare
-from kmini.registry.formats.avro_default import fits
+from kmini.registry.formats.avro_default import MAX_STEPS, DefaultCheck, TooManySteps
 from kmini.registry.formats.avro_text import NAMED, PRIMITIVES, full_name, normalized_text, stored_text
 from kmini.registry.formats.schema_format import Difference, InvalidSchema, ResolvedReference, Schema, SchemaFormat
 
@@ -27,6 +28,8 @@ MAX_PARTS = 5_000
 warnings.simplefilter("ignore", IgnoredLogicalType)
 
 _COMPLEX = NAMED | {"array", "map"}
+_PARTS_OF = {"array": "items", "map": "values", "record": "fields", "error": "fields"}
+"""The attribute that has the schemas inside a schema of each type."""
 _SHOWN = 200
 """Most characters that an error has of the reader's message, which can repeat the whole schema."""
 
@@ -75,7 +78,7 @@ class AvroFormat(SchemaFormat):
 def _json(text: str) -> Any:
     """The schema of a text as JSON data. A text that is no JSON is the name of a type, as Java's reader takes it."""
     try:
-        data = json.loads(text, parse_constant=_no_number)
+        data = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
@@ -88,6 +91,14 @@ def _json(text: str) -> Any:
 
 def _no_number(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(word: str) -> float:
+    """The number of a JSON text. One beyond a double would be stored as Infinity, which is no JSON."""
+    number = float(word)
+    if math.isinf(number):
+        raise ValueError(f"{_shown(word)} is larger than a double")
+    return number
 
 
 def _too_deep() -> InvalidSchema:
@@ -121,15 +132,20 @@ def _plain(schema: Any) -> Any:
         raise InvalidSchema(f'the "type" of a schema must be a name; it is {_shown(kind)}')
     if kind not in _COMPLEX and kind not in PRIMITIVES:
         return kind
-    plain = dict(schema)
-    for inner in ("items", "values"):
-        if inner in plain and kind in ("array", "map"):
-            plain[inner] = _plain(plain[inner])
-    if kind in ("record", "error") and isinstance(fields := plain.get("fields"), list):
+    parts = _PARTS_OF.get(kind)
+    # The attributes that hold the parts of other types mean nothing here, and the stored text leaves them out.
+    plain = {name: value for name, value in schema.items() if name == parts or name not in _PARTS_OF.values()}
+    if parts == "fields":
+        if not isinstance(fields := plain.get("fields"), list):
+            raise InvalidSchema(f'the "fields" of a record must be a list; it is {_shown(fields)}')
         plain["fields"] = [_plain_field(field) for field in _bounded("a record", "fields", fields)]
+    elif parts in plain:
+        plain[parts] = _plain(plain[parts])
+    if kind == "fixed" and isinstance(plain.get("size"), bool):
+        raise InvalidSchema(f'the "size" of a fixed type must be a number of bytes; it is {_shown(plain["size"])}')
     if not isinstance(plain.get("symbols", []), list):
         raise InvalidSchema(f'"symbols" must be a list of names; it is {_shown(plain["symbols"])}')
-    for aliases in (plain.get("aliases"), *(field.get("aliases") for field in plain.get("fields") or () if field)):
+    for aliases in (plain.get("aliases"), *(field.get("aliases") for field in plain.get("fields", ()))):
         if aliases is not None and not (isinstance(aliases, list) and all(isinstance(one, str) for one in aliases)):
             raise InvalidSchema(f'"aliases" must be a list of names; it is {_shown(aliases)}')
     return plain
@@ -156,6 +172,8 @@ def _read(data: Any, names: Names) -> avro.schema.Schema:
         _check_defaults(types)
     except RecursionError:
         raise _too_deep() from None
+    except TooManySteps:
+        raise InvalidSchema(f"the defaults of the schema take more than {MAX_STEPS} steps to check") from None
     except (AvroException, TypeError, AttributeError, KeyError) as error:
         raise InvalidSchema(f"this is no Avro schema: {_shown(error)}") from None
     return types
@@ -168,6 +186,7 @@ def _shown(value: object) -> str:
 
 def _check_defaults(schema: avro.schema.Schema) -> None:
     """Check the default of each field, as Confluent's registry does for a new schema. Raises InvalidSchema."""
+    check = DefaultCheck()
     seen: set[int] = set()
     left = [schema]
     while left:
@@ -183,7 +202,7 @@ def _check_defaults(schema: avro.schema.Schema) -> None:
             left.append(one.values)
         elif isinstance(one, avro.schema.RecordSchema):
             for field in one.fields:
-                if field.has_default and not fits(field.type, field.default):
+                if field.has_default and not check.fits(field.type, field.default):
                     told = f"the default of the field {field.name!r} is no value of its type: {_shown(field.default)}"
                     raise InvalidSchema(told)
                 left.append(field.type)

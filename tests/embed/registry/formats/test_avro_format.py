@@ -51,6 +51,8 @@ BAD = {
     "no JSON": ("{", "an Avro schema is JSON"),
     "an unknown type": ('"Nothing"', "Nothing"),
     "a record without fields": ('{"type":"record","name":"Order"}', "fields"),
+    "fields that are no list": ('{"type":"record","name":"Order","fields":5}', '"fields"'),
+    "fields as an object": ('{"type":"record","name":"Order","fields":{"id":"int"}}', '"fields"'),
     "a record without a name": ('{"type":"record","fields":[]}', "Name"),
     "a field without a type": (record({"name": "id"}), '"type"'),
     "a field that is no object": (record(1), '"name" and "type"'),
@@ -74,10 +76,15 @@ BAD = {
     "symbols as a text": ('{"type":"enum","name":"S","symbols":"AB"}', '"symbols"'),
     "aliases as a text": (record(ID, aliases="Old"), '"aliases"'),
     "a size that is no number": ('{"type":"fixed","name":"F","size":"4"}', "size"),
+    "a size that is true": ('{"type":"fixed","name":"F","size":true}', '"size"'),
     "a name with a digit first": ('{"type":"record","name":"9","fields":[]}', "9"),
     "a type in braces of its own": ('{"type":{"type":"string"}}', '"type"'),
     "a number": ("1", "1"),
     "no number of JSON": ('{"type":"int","x":NaN}', "NaN"),
+    "a number beyond a double": (
+        '{"type":"record","name":"A","fields":[{"name":"a","type":"double","default":1e400}]}',
+        "larger than a double",
+    ),
     "too many levels": ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "levels"),
     "levels beyond what JSON's reader follows": ("[" * 100_000, "levels"),
     "too many branches": (json.dumps(["null"] * (MAX_PARTS + 1)), "branches"),
@@ -94,5 +101,9 @@ def test_what_is_no_schema_is_refused_with_a_sentence(case: str) -> None:
     assert len(str(refused.value)) < 500
 
 
-def test_a_default_may_be_a_value_of_any_branch() -> None:
-    assert read(record(field("id", ["null", "int"], default=3), field("f", "double", default=1)))
+def test_attributes_of_other_types_mean_nothing() -> None:
+    for given in ({"fields": 5}, {"fields": ["x"]}, {"items": {"x": 1}}, {"values": 5}):
+        assert read({"type": "string", **given}).text == '"string"'
+    assert read({"type": "array", "items": "int", "fields": 5}).text == '{"type":"array","items":"int"}'
+    odd = ResolvedReference("Odd", json.dumps(record(field("a", {"type": "string", "items": {"x": 1}}), name="Odd")))
+    assert json.loads(read(record(field("o", "Odd")), odd).formatted("resolved"))["fields"][0]["type"]["name"] == "Odd"
