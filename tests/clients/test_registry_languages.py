@@ -1,7 +1,8 @@
 """Clients of a schema registry for Java and Go, as they are, against kmini's registry.
 
-For Java: Confluent's `CachedSchemaRegistryClient` and the serializers of Flink, which use it (Confluent's own
-serializers are in no package that the tests can fetch). For Go: franz-go's client and Confluent's, with serializers.
+For Java: Confluent's `CachedSchemaRegistryClient` and the serializers of Flink, which use it; Confluent's own
+serializers are not among the packages that the tests can fetch. For Go: franz-go's client and Confluent's, with
+serializers.
 """
 
 from __future__ import annotations
