@@ -96,7 +96,8 @@ def test_names_of_every_kind(same_answers: SameAnswers) -> None:
                 cast.ask("as another protocol", join(group, cast.ids.get("a", "m"), protocols={name: wish("t")}), 9)
             with cast_of(transcript, f"-{what}-type") as cast:
                 cast.ask("as a type", join(cast.group, protocol_type=name), 3, name="a")
-                cast.ask("described", describe(cast.group), 6)
+                if what != "empty":  # a group that a refused member has made is in Kafka's memory alone, for any time
+                    cast.ask("described", describe(cast.group), 6)
             with cast_of(transcript, f"-{what}-member") as cast:
                 cast.ask("as a member", join(cast.group, name), 9, name="a")
                 cast.ask("heartbeat", heartbeat(cast.group, name, 0))
