@@ -16,7 +16,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
-  control-clients registry-clients compose-model testcontainers axe clean
+  control-clients group-clients registry-clients compose-model testcontainers axe clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,7 +24,7 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients registry-clients compose-model ## run the tests
+test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients group-clients registry-clients compose-model ## run the tests
 	$(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
@@ -40,8 +40,8 @@ docs: $(VENV)/installed ## write the pages that are read off the tables: docs/re
 	$(BIN)/python docs/generate.py
 
 soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars axe testcontainers ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
-	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/pipeline/test_examples.py tests/control_page tests/oracle/test_same_answers_old_versions.py \
-	  tests/oracle/test_compaction_differential.py -o faulthandler_timeout=1800 \
+	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/broker/groups/consumer/test_any_history.py tests/broker/groups/streams/test_any_history.py tests/pipeline/test_examples.py tests/control_page tests/oracle/test_same_answers_old_versions.py \
+	  tests/oracle/test_compaction_differential.py tests/oracle/test_same_answers_consumer_histories.py -o faulthandler_timeout=1800 \
 	  tests/clients/test_exactly_once.py tests/docker/test_real_modules.py -n $(WORKERS) $(PYTEST_ARGS)
 
 bench: $(VENV)/installed-test kafka-jars kfake ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
@@ -56,13 +56,13 @@ kfake:
 	elif command -v go >/dev/null; then mkdir -p .peers && cd bench/kfake && go build -o ../../.peers/kfake . || echo "could not build kfake: the benchmarks leave it out"; \
 	else echo "no go: the benchmarks leave kfake out"; fi
 
-# Apache Kafka and its tools, 54 MB, by Maven; without java or mvn the tests that need them skip and say so.
+# Apache Kafka, its tools and Kafka Streams, 56 MB, by Maven; without java or mvn the tests that need them skip and say so.
 kafka-jars:
-	@if [ -e $(KAFKA_JARS)/.complete ]; then :; \
+	@if [ -e $(KAFKA_JARS)/.complete-2 ]; then :; \
 	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
 	  echo "fetching Apache Kafka's jars into $(KAFKA_JARS)"; \
 	  mvn -q -B -f tests/support/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_JARS) \
-	    && touch $(KAFKA_JARS)/.complete || echo "could not fetch Apache Kafka: the tests that need it will skip"; \
+	    && touch $(KAFKA_JARS)/.complete-2 || echo "could not fetch Apache Kafka: the tests that need it will skip"; \
 	else echo "no java or no mvn: the tests that need Apache Kafka will skip"; fi
 
 # The rules of accessibility that the tests of the page apply.
@@ -113,6 +113,15 @@ registry-clients:
 	  cd tests/clients/registry_clients/go && go build -o $(REGISTRY_CLIENTS)/registry-client . \
 	    || echo "could not fetch the clients of a registry for Go: the test that needs them will skip"; \
 	else echo "no go: the test of a registry's clients for Go will skip"; fi
+
+# A member of a consumer group in the new protocol, and a service with transactions of the second version, with the Go
+# client franz-go.
+group-clients:
+	@if command -v go >/dev/null; then \
+	  cd tests/support/group_member_go && go build -o $(CURDIR)/.peers/group-clients/franz-go-member . \
+	    && go build -o $(CURDIR)/.peers/group-clients/franz-go-transformer ./transformer \
+	    || echo "could not fetch franz-go: the tests of its programs will skip"; \
+	else echo "no go: the tests of programs in Go will skip"; fi
 
 # Testcontainers' modules for Java, Go and Node, which start the image in the tests, unmodified.
 TESTCONTAINERS := $(CURDIR)/.peers/testcontainers

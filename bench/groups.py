@@ -1,4 +1,5 @@
-"""Measure consumer groups beside Apache Kafka; prints one line of JSON a peer.
+"""Measure classic consumer groups beside Apache Kafka; prints one line of JSON a peer. `consumer_groups.py` measures
+those of the consumer protocol.
 
 stable     a second member joins a group of one: until both have their assignment, the first one hearing of it at once
 clients    the same with librdkafka, from subscribe() to the first assignment of a group of two consumers at once
@@ -58,24 +59,21 @@ def joined(wire: Wire, group: str) -> str:
     return member_id
 
 
-def clients_ms(server: ServerProcess, repetitions: int) -> list[float]:
+def clients_ms(server: ServerProcess, repetitions: int, protocol: str = "classic") -> list[float]:
     from confluent_kafka import Consumer
 
     durations = []
     with Wire(server.host, server.port) as wire:
         wire.ask(create_topics({"name": "clients", "num_partitions": 2}), 5)
     for number in range(repetitions):
-        owned: dict[int, list[int]] = {}
-        settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": f"clients-{number}", "log_level": 0}
-        consumers = [Consumer({**settings, "heartbeat.interval.ms": 100}) for _ in range(2)]
-
-        def note(place: int, owned: dict[int, list[int]] = owned) -> Any:
-            return lambda _, partitions: owned.update({place: [one.partition for one in partitions]})
+        settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": f"{protocol}-{number}", "log_level": 0}
+        of_classic = {"heartbeat.interval.ms": 100} if protocol == "classic" else {}
+        consumers = [Consumer({**settings, **of_classic, "group.protocol": protocol}) for _ in range(2)]
 
         start = time.perf_counter()
-        for place, consumer in enumerate(consumers):
-            consumer.subscribe(["clients"], on_assign=note(place))
-        while sorted(map(len, owned.values())) != [1, 1]:
+        for consumer in consumers:
+            consumer.subscribe(["clients"])
+        while any(len(consumer.assignment()) != 1 for consumer in consumers):
             for consumer in consumers:
                 consumer.poll(0.002)
         durations.append((time.perf_counter() - start) * 1000)

@@ -71,6 +71,32 @@ def group_rows(figures: Figures) -> list[tuple[str, ...]]:
     ]
 
 
+def consumer_group_rows(figures: Figures) -> list[tuple[str, ...]]:
+    return [
+        (
+            "a group of two of the consumer protocol is stable after the second join, p50",
+            *beside(figures, "stable_p50_ms", ms),
+        ),
+        ("… with heartbeats every 5 s, as Apache Kafka wants them", *beside(figures, "kafkas_p50_ms", ms)),
+        (
+            "1,000 members of 100 groups of the consumer protocol send heartbeats: share of a core",
+            *beside(figures, "heartbeat_share_of_a_core", lambda share: f"{share:.1%}"),
+        ),
+    ]
+
+
+def large_group_rows(figures: Figures) -> list[tuple[str, ...]]:
+    ours = figures["kmini"]
+    return [
+        (
+            "a member joins a group of 1,000 over 10,000 partitions: its target is computed, p50",
+            ms(ours["large_join_p50_ms"]),
+            "",
+        ),
+        ("… and the longest wait of another client meanwhile", ms(ours["large_others_wait_max_ms"]), ""),
+    ]
+
+
 def offset_rows(figures: Figures) -> list[tuple[str, ...]]:
     return [
         ("offset commit, p50", *beside(figures, "p50_us", us)),
@@ -84,6 +110,17 @@ def transaction_rows(figures: Figures) -> list[tuple[str, ...]]:
     return [
         ("empty transaction, p50", *beside(latency, "empty", us)),
         ("transaction of 100 records over 3 partitions, with offsets, p50", *beside(latency, "full", us)),
+    ]
+
+
+def transaction_version_rows(figures: Figures) -> list[tuple[str, ...]]:
+    versions = figures["versions"]
+    second = "transaction of one record (Produce, EndTxn: the second version of transactions), p50"
+    ratios = [f"{versions[name]['ratio']:.2f}" for name in ("kmini", "kafka")]
+    return [
+        (second, *beside(versions, "version_2", us)),
+        ("… with AddPartitionsToTxn (the first version), p50", *beside(versions, "version_1", us)),
+        ("… the second's multiple of the first", *ratios),
     ]
 
 
@@ -153,8 +190,16 @@ FAIRNESS = "kmini --kinds produce consume both"
 BENCHMARKS = [
     Benchmark("startup.py", "--repetitions 5", "--repetitions 1", startup_rows),
     Benchmark("groups.py", "kmini kafka", "kmini kafka --repetitions 5 --seconds 6", group_rows),
+    Benchmark(
+        "consumer_groups.py",
+        "kmini kafka --part stable --part kafkas --part heartbeat",
+        "kmini kafka --part stable --part kafkas --part heartbeat --repetitions 3 --seconds 6",
+        consumer_group_rows,
+    ),
+    Benchmark("consumer_groups.py", "kmini --part large", "kmini --part large", large_group_rows),
     Benchmark("offsets.py", "", "--offsets 2000 --rounds 1 --commits 200", offset_rows),
     Benchmark("transactions.py", "latency", "latency --rounds 1 --count 10", transaction_rows),
+    Benchmark("transactions.py", "versions", "versions --rounds 1 --count 10", transaction_version_rows),
     Benchmark("partitions.py", "", "--partitions 100 --idle-seconds 1", partition_rows),
     Benchmark(
         "scale.py",

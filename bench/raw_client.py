@@ -38,7 +38,7 @@ class Client:
         """The next answer."""
         return self._exactly(self._size())
 
-    def ask(self, frame: bytes) -> bytes:
+    def ask(self, frame: bytes | bytearray) -> bytes:
         self.socket.sendall(frame)
         return self._exactly(self._size())
 

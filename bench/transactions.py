@@ -3,6 +3,9 @@
 - `latency`: an empty commit, and a transaction of 100 records over 3 partitions with offsets; medians in microseconds.
   An empty commit is AddPartitionsToTxn and EndTxn as single requests, because librdkafka keeps a transaction without
   records to itself.
+- `versions`: a transaction of one record by the second version of transactions (KIP-890: Produce, EndTxn) and by the
+  first (AddPartitionsToTxn, Produce, EndTxn), in turns, as single requests; medians in microseconds, and the median of
+  the rounds' ratios.
 - `many`: 10,000 of these from one producer; seconds.
 - `scan`: 1,000,000 records with a tenth aborted, read at read_committed and at read_uncommitted: the best seconds of
   each and their ratio, and the ratio of each pair; by librdkafka's consumer, and by plain Fetch requests of 1 MiB,
@@ -24,6 +27,7 @@ from typing import Any
 
 from peers import available, running
 from raw_client import Client, framed
+from transaction_versions import OneRecord
 
 from kmini.protocol.messages import (
     AddPartitionsToTxnRequest,
@@ -58,12 +62,13 @@ class Peer:
     def __init__(self, server: Any) -> None:
         from confluent_kafka import Consumer, Producer, TopicPartition
 
-        self._client = Client(server)
+        self.client = Client(server)
+        """A connection for single requests."""
         for name, partitions in ((TOPIC, PARTITIONS), (SCANNED, 1)):
             topic = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=1)
-            self._client.ask(framed(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 4))
+            self.client.ask(framed(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 4))
         for key_type in (0, 1):
-            self._client.ask(framed(FindCoordinatorRequest(key="bench", key_type=key_type), 1))
+            self.client.ask(framed(FindCoordinatorRequest(key="bench", key_type=key_type), 1))
         self._identity = self._init()
         self._servers = server.bootstrap_servers
         self._producer = Producer({"bootstrap.servers": self._servers, "transactional.id": "full", "linger.ms": 0})
@@ -74,7 +79,7 @@ class Peer:
     def _init(self) -> dict[str, Any]:
         while True:
             request = InitProducerIdRequest(transactional_id="bench", transaction_timeout_ms=60_000)
-            answer = InitProducerIdResponse.decode(self._client.ask(framed(request, 1))[4:], 1)
+            answer = InitProducerIdResponse.decode(self.client.ask(framed(request, 1))[4:], 1)
             if not answer.error_code:
                 return {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
             time.sleep(0.05)
@@ -88,12 +93,12 @@ class Peer:
             v3_and_below_topics=[TxnTopic(name=TOPIC, partitions=[0])],
         )
         while True:
-            answer = AddPartitionsToTxnResponse.decode(self._client.ask(framed(add, 2))[4:], 2)
+            answer = AddPartitionsToTxnResponse.decode(self.client.ask(framed(add, 2))[4:], 2)
             code = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             if code != CONCURRENT_TRANSACTIONS:  # the last one is still being ended
                 break
         end = EndTxnRequest(transactional_id="bench", committed=True, **self._identity)
-        answers = (code, EndTxnResponse.decode(self._client.ask(framed(end, 2))[4:], 2).error_code)
+        answers = (code, EndTxnResponse.decode(self.client.ask(framed(end, 2))[4:], 2).error_code)
         assert answers == (0, 0), answers
 
     def full(self) -> None:
@@ -147,7 +152,7 @@ class Peer:
             wanted = FetchRequest.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
             topics = [FetchRequest.Topic(topic=SCANNED, partitions=[wanted])]
             request = FetchRequest(max_wait_ms=0, min_bytes=1, isolation_level=level, topics=topics)
-            answer = FetchResponse.decode(self._client.ask(framed(request, FETCH_VERSION))[4:], FETCH_VERSION)
+            answer = FetchResponse.decode(self.client.ask(framed(request, FETCH_VERSION))[4:], FETCH_VERSION)
             (partition,) = answer.responses[0].partitions
             assert partition.error_code == 0, partition.error_code
             if not partition.records:
@@ -190,6 +195,26 @@ def latency(peers: dict[str, Peer], options: argparse.Namespace) -> dict[str, An
     }
 
 
+def versions(peers: dict[str, Peer], options: argparse.Namespace) -> dict[str, Any]:
+    found = {}
+    for name, peer in peers.items():
+        producers = {
+            version: OneRecord(peer.client, f"version {version}", TOPIC, raises_epoch=version == 2)
+            for version in (1, 2)
+        }
+        rounds = [
+            {version: timed(producer.commit_one, options.count) for version, producer in producers.items()}
+            for _ in range(options.rounds + 1)
+        ][1:]
+        medians = {
+            f"version_{version}": round(statistics.median([took for one in rounds for took in one[version]]) * 1e6)
+            for version in producers
+        }
+        ratios = [statistics.median(one[2]) / statistics.median(one[1]) for one in rounds]
+        found[name] = {**medians, "ratio": round(statistics.median(ratios), 3)}
+    return found
+
+
 def many(peers: dict[str, Peer], options: argparse.Namespace) -> dict[str, Any]:
     taken = dict.fromkeys(peers, 0.0)
     for turn in range(TURNS + 1):
@@ -228,6 +253,7 @@ def in_time(action: Callable[[int], int], level: int, expected: int) -> float:
 
 PARTS: dict[str, Callable[[dict[str, Peer], argparse.Namespace], dict[str, Any]]] = {
     "latency": latency,
+    "versions": versions,
     "many": many,
     "scan": scan,
 }

@@ -7,7 +7,7 @@ coordinators and transaction markers, whose batches the broker builds itself, sh
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 
 from ..protocol.errors import RequestTimedOut
@@ -55,11 +55,11 @@ class RecordAppender:
         partition: Partition,
         records: memoryview,
         requester: Requester,
-        check_again: Callable[[], Awaitable[None]] | None = None,
+        check_again: Callable[[], None] | None = None,
     ) -> AppendInfo:
         """Validate one batch and append it, however long either takes. Raises KafkaError.
 
-        Validation that takes long runs in a thread; `check_again` is awaited after it, for what may have changed
+        Validation that takes long runs in a thread; `check_again` is called after it, for what may have changed
         meanwhile.
         """
         config = partition.log.config
@@ -70,7 +70,7 @@ class RecordAppender:
             is_compressed = records[ATTRIBUTES_AT] & CODEC_MASK != 0
             validated = await self.validate_in_thread(partition, check, requester, is_compressed=is_compressed)
             if check_again is not None:
-                await check_again()
+                check_again()
         return await self.append(partition, validated, now_ms, len(records))
 
     def _validate_if_cheap(self, records: memoryview, config: LogConfig, now_ms: int) -> ValidatedRecords | None:

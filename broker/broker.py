@@ -15,7 +15,7 @@ from ..storage.filesystem import FileSystem, OsFileSystem
 from ..storage.log_config import LogConfig
 from ..storage.log_manager import LogManager
 from .api.interception import Interceptor
-from .api.releases import RELEASES, Feature
+from .api.releases import RELEASES, TRANSACTION_VERSION, Feature
 from .clock import Clock
 from .controller import elections, topics
 from .controller.controller import Controller
@@ -358,7 +358,7 @@ class BrokerServer:
         return self.coordination.marker_writer
 
     def _transaction_version(self) -> int:
-        return next((feature.level for feature in self.features if feature.name == "transaction.version"), 0)
+        return self.services.feature_level(TRANSACTION_VERSION)
 
     @property
     def address(self) -> str:

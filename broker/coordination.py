@@ -22,6 +22,7 @@ from .scheduler import PausedTasks, Periodic
 if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
+    from .settings.group_config import GroupConfigs
     from .transactions.markers import MarkerWriter
     from .transactions.transaction_coordinator import TransactionCoordinator, TransactionPeer
 
@@ -53,6 +54,7 @@ class Coordination:
         self._group_config = replica_manager.config.current
         self._every = partial(Periodic, replica_manager.clock, paused_tasks=paused_tasks)
         self._tasks: list[Periodic] = []
+        self._group_configs: GroupConfigs | None = None
         self._groups: GroupCoordinator | None = None
         self._transactional_offsets: TransactionalOffsets | None = None
         self._transactions: TransactionCoordinator | None = None
@@ -64,6 +66,16 @@ class Coordination:
     # --- the coordinators
 
     @property
+    def group_configs(self) -> GroupConfigs:
+        """The settings in force for each group."""
+        if self._group_configs is None:
+            from .settings.group_config import GroupConfigs
+
+            manager = self._replica_manager
+            self._group_configs = GroupConfigs(manager.config, manager.controller.group_configs)
+        return self._group_configs
+
+    @property
     def groups(self) -> GroupCoordinator:
         """The coordinator of groups."""
         if self._groups is None:
@@ -71,7 +83,15 @@ class Coordination:
             from .groups.group_store import GroupStore
 
             store = GroupStore(self._replica_manager, self._create_topic)
-            self._groups = GroupCoordinator(self._group_config, self._replica_manager.clock, store, self._group_changed)
+            manager = self._replica_manager
+            self._groups = GroupCoordinator(
+                self._group_config,
+                manager.clock,
+                store,
+                manager.controller,
+                self.group_configs.of,
+                self._group_changed,
+            )
             self._run_group_tasks(self._groups)
         return self._groups
 
@@ -81,7 +101,7 @@ class Coordination:
         if self._transactional_offsets is None:
             from .groups.transactional_offsets import TransactionalOffsets
 
-            self._transactional_offsets = TransactionalOffsets(self.groups, self._replica_manager.clock)
+            self._transactional_offsets = TransactionalOffsets(self.groups)
         return self._transactional_offsets
 
     @property

@@ -15,7 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 from ..protocol.api_keys import API_NAMES
 from ..storage.cleaner.stats import CleanerGauges
-from .groups.group_states import GroupState
+from .groups.classic.classic_group import ClassicGroup
+from .groups.classic.group_states import GroupState
+from .groups.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
+from .groups.streams.streams_group import StreamsGroup, StreamsGroupState
 from .metrics import Metrics, RequestMetrics
 from .network.socket_server import Server
 from .scheduler import Turn
@@ -273,28 +276,65 @@ def _cleaner_manager(services: Services, standing: CleanerGauges) -> Iterator[_F
 
 
 _GROUPS = (
-    (GroupState.PREPARING_REBALANCE, "Groups whose members are joining."),
-    (GroupState.COMPLETING_REBALANCE, "Groups that wait for their leader's assignment."),
-    (GroupState.STABLE, "Groups whose members have their assignment."),
-    (GroupState.DEAD, "Groups that are being removed."),
-    (GroupState.EMPTY, "Groups without members."),
+    (GroupState.PREPARING_REBALANCE, "Classic groups whose members are joining."),
+    (GroupState.COMPLETING_REBALANCE, "Classic groups that wait for their leader's assignment."),
+    (GroupState.STABLE, "Classic groups whose members have their assignment."),
+    (GroupState.DEAD, "Classic groups that are being removed."),
+    (GroupState.EMPTY, "Classic groups without members."),
+)
+
+
+_GROUP_KINDS = (
+    (ClassicGroup.group_type, GroupState, "Classic groups that this broker coordinates, by state."),
+    (ConsumerGroup.group_type, ConsumerGroupState, "Consumer groups (KIP-848) that this broker coordinates, by state."),
+    (StreamsGroup.group_type, StreamsGroupState, "Streams groups (KIP-1071) that this broker coordinates, by state."),
 )
 
 
 def _groups(services: Services) -> Iterator[_Family]:
     groups = services.groups.groups.values()
-    states = Counter(group.state for group in groups)
-    manager = "kafka.coordinator.group:type=GroupMetadataManager"
-    yield _metric(f"{manager},name=NumGroups", "Groups that this broker coordinates.", [_Sample(len(groups))])
-    for state, about in _GROUPS:
-        yield _metric(f"{manager},name=NumGroups{state.value}", about, [_Sample(states[state])])
+    states = Counter((group.group_type, group.state_name) for group in groups)
+    kinds = Counter(group.group_type for group in groups)
     offsets = sum(len(group.offsets) for group in groups)
-    yield _metric(f"{manager},name=NumOffsets", "Committed offsets of these groups.", [_Sample(offsets)])
+    yield from _groups_of_old(states, kinds, offsets)
+    coordinator = "kafka.server:type=group-coordinator-metrics"
     yield _metric(
-        "kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count",
-        "Generations that got their assignment.",
-        [_Sample(services.groups.completed_rebalances)],
+        f"{coordinator},name=group-count",
+        "Groups that this broker coordinates, by group protocol.",
+        [_Sample(kinds[kind], _labels({"protocol": kind})) for kind, _, _ in _GROUP_KINDS],
     )
+    for kind, named, about in _GROUP_KINDS:
+        samples = [_Sample(states[kind, state.value], _labels({"state": state.value})) for state in named]
+        yield _metric(f"{coordinator},name={kind}-group-count", about, samples)
+    for name, about, value in (
+        ("offset-count", "Committed offsets of the groups that this broker coordinates.", offsets),
+        (
+            "group-completed-rebalance-count",
+            "Generations of classic groups that got their assignment.",
+            services.groups.completed_rebalances,
+        ),
+        (
+            "consumer-group-rebalance-count",
+            "Epochs of consumer groups (KIP-848) that began because subscriptions or topics had changed.",
+            services.groups.member_steps.rebalances,
+        ),
+        (
+            "streams-group-rebalance-count",
+            "Epochs of streams groups (KIP-1071) that began because members, topics or settings had changed.",
+            services.groups.streams.steps.rebalances,
+        ),
+    ):
+        yield _metric(f"{coordinator},name={name}", about, [_Sample(value)])
+
+
+def _groups_of_old(states: Mapping[tuple[str, str], int], kinds: Mapping[str, int], offsets: int) -> Iterator[_Family]:
+    """The metrics from before there were kinds of groups: like Kafka's they count classic ones."""
+    manager, classic = "kafka.coordinator.group:type=GroupMetadataManager", ClassicGroup.group_type
+    about = "Classic groups that this broker coordinates."
+    yield _metric(f"{manager},name=NumGroups", about, [_Sample(kinds[classic])])
+    for state, about in _GROUPS:
+        yield _metric(f"{manager},name=NumGroups{state.value}", about, [_Sample(states[classic, state.value])])
+    yield _metric(f"{manager},name=NumOffsets", "Committed offsets of groups of all kinds.", [_Sample(offsets)])
 
 
 _LATE_BY_MS = 300_000

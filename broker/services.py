@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..storage.log_manager import LogManager
 from .api.interception import Interceptor, every_request
-from .api.releases import NEWEST, Feature, Release
+from .api.releases import GROUP_VERSION, NEWEST, STREAMS_VERSION, Feature, Release
 from .appending import RecordAppender
 from .clock import Clock
 from .controller.controller import Controller
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
     from .journal.request_journal import RequestJournal
+    from .settings.group_config import GroupConfigs
     from .transactions.markers import MarkerWriter
     from .transactions.transaction_coordinator import TransactionCoordinator
 
@@ -120,10 +121,32 @@ class Services:
     @property
     def features(self) -> list[Feature]:
         """The cluster's features (KIP-584), each at the level that is in force."""
-        levels = self.controller.feature_levels
-        return [
-            feature._replace(
-                level=min(max(levels.get(feature.name, feature.level), feature.min_level), feature.max_level)
-            )
-            for feature in (self.release or NEWEST).features
-        ]
+        return [feature._replace(level=self._level_of(feature)) for feature in (self.release or NEWEST).features]
+
+    def feature_level(self, name: str) -> int:
+        """The level in force of a feature; 0 for one that the release does not have."""
+        for feature in (self.release or NEWEST).features:
+            if feature.name == name:
+                return self._level_of(feature)
+        return 0
+
+    def _level_of(self, feature: Feature) -> int:
+        level = self.controller.feature_levels.get(feature.name, feature.level)
+        return min(max(level, feature.min_level), feature.max_level)
+
+    @property
+    def offers_consumer_groups(self) -> bool:
+        """Whether the consumer protocol of KIP-848 is offered: a setting and the feature `group.version` allow it."""
+        is_allowed = "consumer" in self.config.current.group_coordinator_rebalance_protocols
+        return is_allowed and self.feature_level(GROUP_VERSION) > 0
+
+    @property
+    def offers_streams_groups(self) -> bool:
+        """Whether streams groups of KIP-1071 are offered: a setting and the feature `streams.version` allow it."""
+        is_allowed = "streams" in self.config.current.group_coordinator_rebalance_protocols
+        return is_allowed and self.feature_level(STREAMS_VERSION) > 0
+
+    @property
+    def group_configs(self) -> GroupConfigs:
+        """The settings in force for each group."""
+        return self._coordination.group_configs

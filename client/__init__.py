@@ -19,7 +19,8 @@ from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord
 from .delete_records import DeleteRecordsResult
 from .errors import Disconnected, NoBrokerAnswers, NotAKafkaBroker
-from .groups import CommittedOffset, GroupDescription, GroupListing, GroupMember
+from .group_descriptions import GroupDescription, GroupMember
+from .groups import CommittedOffset, GroupListing
 from .produce import ProduceResult, record
 from .sasl import Sasl
 from .topics import NewTopic

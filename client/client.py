@@ -24,15 +24,14 @@ from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord, Consumption, Fetched, fetch
 from .deadline import Deadline
 from .delete_records import DeleteRecordsResult, delete_records_before
+from .group_descriptions import GroupDescription, describe_group
 from .groups import (
     CommittedOffset,
-    GroupDescription,
     GroupListing,
     commit_offsets,
     committed_offsets,
     delete_groups,
     delete_offsets,
-    describe_group,
     list_groups,
 )
 from .list_offsets import OffsetAndTimestamp, list_offset
@@ -161,7 +160,7 @@ class Client:
         return await list_groups(self.cluster, self._deadline(), states=states, types=types)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """Return a group with its members. Raises GroupIdNotFound."""
+        """Return a group, classic or of the consumer protocol (KIP-848), with its members. Raises GroupIdNotFound."""
         return await describe_group(self.cluster, group_id, self._deadline())
 
     async def delete_groups(self, group_ids: Iterable[str]) -> Outcomes:

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: their values, the sources of these, and changes."""
+"""Settings of topics, brokers and groups: their values, the sources of these, and changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple, TypeVar
 
 from ..protocol.errors import KafkaError, NotController, UnknownTopicOrPartition
-from ..protocol.messages.describe_configs import BROKER, TOPIC, DescribeConfigsRequest, DescribeConfigsResponse
+from ..protocol.messages.describe_configs import BROKER, GROUP, TOPIC, DescribeConfigsRequest, DescribeConfigsResponse
 from ..protocol.messages.incremental_alter_configs import (
     DELETE,
     SET,
@@ -34,7 +34,7 @@ SOURCES = {
 
 
 class ConfigResource(NamedTuple):
-    """A topic or a broker that has settings."""
+    """A topic, a broker or a group that has settings."""
 
     type: int
     name: str
@@ -47,6 +47,11 @@ class ConfigResource(NamedTuple):
     def broker(cls, node_id: int | None) -> ConfigResource:
         """Return one broker, or the cluster-wide default (None)."""
         return cls(BROKER, "" if node_id is None else str(node_id))
+
+    @classmethod
+    def group(cls, group_id: str) -> ConfigResource:
+        """Return a group, which need not exist."""
+        return cls(GROUP, group_id)
 
     @property
     def node_id(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Consumer groups from outside: list, describe, delete, and committed offsets.
+"""Consumer groups from outside: list, delete, and committed offsets. `group_descriptions.py` describes them.
 
 A request about one group goes to its coordinator (`ClusterConnections.at_coordinator`), a listing to every broker. The
 client does not join groups.
@@ -10,24 +10,20 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from ..protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment
 from ..protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
-    GroupIdNotFound,
     KafkaError,
-    MalformedMessage,
     NotCoordinator,
 )
 from ..protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ..protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ..protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
-from .cluster_connections import ClusterConnections, Coordinator
+from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Deadline
 from .errors import NoBrokerAnswers, check, error_of
@@ -42,10 +38,6 @@ LAST_VERSION_WITH_NAMES = 9
 """The last version of OffsetCommit and OffsetFetch with topic names. Later ones have topic ids, and a group may have
 offsets of deleted topics."""
 
-EMPTY = "Empty"
-DEAD = "Dead"
-"""The states of a group without members. Below DescribeGroups v6 a group that does not exist is dead."""
-
 
 class GroupListing(NamedTuple):
     """A group in a list. State and type are empty where the broker is too old to tell."""
@@ -56,34 +48,6 @@ class GroupListing(NamedTuple):
     state: str
     type: str
     """The group protocol of its members: "classic" or "consumer"."""
-
-
-class GroupMember(NamedTuple):
-    """A member of a group."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    partitions: tuple[TopicPartition, ...]
-    """Its assignment; empty if that is not in the format of consumers."""
-
-
-class GroupDescription(NamedTuple):
-    """A group and its members."""
-
-    group_id: str
-    state: str
-    protocol_type: str
-    protocol: str
-    """The name of the assignor, for consumers. Empty unless the group is stable."""
-    coordinator: Coordinator
-    members: tuple[GroupMember, ...]
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has no members, so that offsets may be committed and deleted from outside."""
-        return self.state in (EMPTY, DEAD)
 
 
 class CommittedOffset(NamedTuple):
@@ -112,35 +76,6 @@ async def list_groups(
 
     answers = await cluster.at_every_broker(deadline, attempt)
     return sorted({group.group_id: group for answer in answers.values() for group in answer}.values())
-
-
-async def describe_group(cluster: ClusterConnections, group_id: str, deadline: Deadline) -> GroupDescription:
-    """See `Client.describe_group`."""
-    request = DescribeGroupsRequest(groups=[group_id])
-
-    async def attempt(connection: Connection) -> DescribeGroupsResponse.Group:
-        response: DescribeGroupsResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
-        group = response.groups[0]
-        check(group.error_code, group.error_message)
-        if group.group_state == DEAD:
-            raise GroupIdNotFound(f"there is no group {group_id}")
-        return group
-
-    group = await cluster.at_coordinator(group_id, deadline, attempt)
-    members = (
-        GroupMember(
-            member.member_id,
-            member.group_instance_id,
-            member.client_id,
-            member.client_host.removeprefix("/"),
-            _assigned(member.member_assignment) if group.protocol_type == PROTOCOL_TYPE else (),
-        )
-        for member in group.members
-    )
-    coordinator = await cluster.coordinator_of(group_id, deadline)
-    return GroupDescription(
-        group_id, group.group_state, group.protocol_type, group.protocol_data, coordinator, tuple(members)
-    )
 
 
 async def delete_groups(cluster: ClusterConnections, group_ids: Iterable[str], deadline: Deadline) -> Outcomes:
@@ -268,11 +203,3 @@ def _outcomes(answers: Iterable[tuple[str, int, int]]) -> PartitionOutcomes:
             raise error
         outcomes[TopicPartition(name, index)] = error
     return outcomes
-
-
-def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:
-    try:
-        topics = read_assignment(assignment).assigned_partitions
-    except MalformedMessage:
-        return ()
-    return tuple(sorted(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions))

@@ -24,6 +24,7 @@ from kmini.broker.metrics_text import metrics_text
 from kmini.broker.security.permission_kinds import Scope
 from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
 from kmini.broker.settings.config_reference import server_properties
+from kmini.broker.settings.group_config import GroupConfig
 from kmini.broker.settings.ignored_keys import FAMILIES, Family
 from kmini.cli import kmini
 from kmini.protocol import errors
@@ -110,7 +111,7 @@ def _first_sentence(module: ModuleType) -> str:
 
 
 def configs() -> str:
-    """Both tables of settings."""
+    """The three tables of settings."""
     sections: list[str] = []
     rows: list[tuple[str, ...]] = []
     for line in BROKER_KEYS.values():
@@ -121,9 +122,11 @@ def configs() -> str:
             sections.append(f"### {line.section}\n")
         rows.append(_setting(line))
     _end_section(sections, rows)
-    topic_rows = [
-        (*_setting(line), ", ".join(f"`{name}`" for name in line.broker_keys)) for line in LogConfig.KEYS.values()
-    ]
+    headings = ("setting", "type", "default", "meaning", "default from")
+    topic_rows, group_rows = (
+        [(*_setting(line), ", ".join(f"`{name}`" for name in line.broker_keys)) for line in settings.KEYS.values()]
+        for settings in (LogConfig, GroupConfig)
+    )
     return (
         f"{NOTE}# Settings\n\n"
         "Names, meanings and defaults are Apache Kafka's; **differs** says where and why one is not. They are given in "
@@ -133,7 +136,12 @@ def configs() -> str:
         "## Broker\n\n" + "\n".join(sections) + "\n## Topics\n\n"
         "A topic's own value wins; the broker settings beside it are the default for all topics, the first that is set "
         "before the others.\n\n"
-        f"{table(('setting', 'type', 'default', 'meaning', 'default from'), topic_rows)}"
+        f"{table(headings, topic_rows)}\n"
+        "## Groups\n\n"
+        "A group's own value wins over the broker setting beside it; the `min` and `max` settings of the broker bound "
+        "it. The group need not exist yet. Those of share and streams groups are kept, and have no effect until these "
+        "groups are served.\n\n"
+        f"{table(headings, group_rows)}"
     )
 
 
@@ -284,7 +292,7 @@ def _value(kind: click.ParamType) -> str:
 
 def differences() -> str:
     """The intended differences from Apache Kafka, from the oracle's list and the tables of settings."""
-    keys = [*BROKER_KEYS.values(), *LogConfig.KEYS.values()]
+    keys = [*BROKER_KEYS.values(), *LogConfig.KEYS.values(), *GroupConfig.KEYS.values()]
     named = {line.name: line for line in keys if not isinstance(line, TopicDefault)}
     differing = [(f"`{line.name}`", f"{line.differs}.") for line in named.values() if line.differs]
     idle = [(f"`{line.name}`", f"{line.no_effect}.") for line in named.values() if line.no_effect]

@@ -36,7 +36,7 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
     `topics` are created before the broker is ready: names, or a mapping of names to numbers of partitions or to
     mappings with `partitions`, `replication_factor` and `config`. With `data_dir` the data stay there. `as_version`
-    ("3.9", "4.3") serves the requests and versions of that release of Apache Kafka and no others. With
+    ("2.8", "3.9", "4.0" or "4.3") serves the requests and versions of that release of Apache Kafka and no others. With
     `timestamps="append"` records carry the time of this broker, which tests move (LogAppendTime), unless a topic says
     otherwise; by default they carry the producer's time. With `journal` the broker keeps its last requests, for
     `requests`. With `registry` a schema registry is served at `registry_url`, on `registry_port` or any free one (extra

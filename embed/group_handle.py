@@ -6,26 +6,26 @@ for: the coordinator tells each change of a group's state and of its committed o
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Hashable, Mapping
 
 from kmini.argument_checks import ARGUMENTS
 from kmini.broker.broker import BrokerServer
 from kmini.broker.coordination import key_of_group
+from kmini.broker.groups.classic.classic_group import ClassicGroup
 from kmini.broker.groups.committed_offsets import CommittedOffset
+from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
+from kmini.broker.groups.group import Committer, Departure
 from kmini.broker.groups.group import Group as KnownGroup
-from kmini.broker.groups.group_states import EMPTY, STABLE
-from kmini.broker.groups.member import Departure, Leaving, Member
+from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.contents import shown
-from kmini.descriptions import GroupDescription, GroupMember
+from kmini.descriptions import GroupDescription
+from kmini.group_members import classic_members, consumers, instances
 from kmini.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.phrases import counted, members_expected, there_is_no
-from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
 from kmini.protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     GroupIdNotFound,
-    MalformedMessage,
     NonEmptyGroup,
     UnknownMemberId,
 )
@@ -59,8 +59,8 @@ class GroupOperations:
     # --- what is there
 
     async def describe(self) -> GroupDescription:
-        """The kind, state, generation, protocol and members of the group. Raises GroupIdNotFound, which lists the
-        groups, CoordinatorNotAvailable and CoordinatorLoadInProgress.
+        """The kind, state, generation or epochs, protocol and members of the group. Raises GroupIdNotFound, which
+        lists the groups, CoordinatorNotAvailable and CoordinatorLoadInProgress.
 
         >>> broker.group("billing").commit({("orders", 0): 7})
         >>> str(broker.group("billing").describe())
@@ -134,8 +134,8 @@ class GroupOperations:
         except (CoordinatorNotAvailable, CoordinatorLoadInProgress):
             return False
         if members == 0:
-            return group.state is EMPTY
-        return group.state is STABLE and members in (None, len(group.members))
+            return group.is_empty
+        return group.is_stable and members in (None, len(group.members))
 
     @waits_for_clients
     async def caught_up(self, topic: str, *, timeout_ms: int = 10_000) -> None:
@@ -196,7 +196,8 @@ class GroupOperations:
 
     async def rebalance(self) -> None:
         """Have all members join again, as if one had come or gone: they learn it by their next heartbeat, or poll.
-        Returns at once; `stable` waits for the next generation. A rebalance that is in progress goes on.
+        Returns at once; `stable` waits for the next generation. A rebalance that is in progress goes on. A consumer
+        group gets another epoch, and its target assignment is computed anew.
 
         Raises GroupIdNotFound, UnknownMemberId for a group without members, CoordinatorNotAvailable and
         CoordinatorLoadInProgress.
@@ -204,11 +205,11 @@ class GroupOperations:
         broker, group = self._find()
         if not group.members:
             raise UnknownMemberId(f"{self._described(broker, group)}: a rebalance needs members")
-        broker.groups.rebalance(self._name, "a test asked for it")
+        await broker.groups.rebalance(self._name, "a test asked for it")
 
     async def expel(self, member: str) -> None:
         """Remove a member, named by its member id, client id or instance id, as an administrator does. Its client is
-        answered UNKNOWN_MEMBER_ID next, and joins again as a new member.
+        answered UNKNOWN_MEMBER_ID next, and joins again as a new member (of the consumer protocol: with its member id).
 
         Raises UnknownMemberId, which lists the members, if none is meant or several are; and GroupIdNotFound,
         CoordinatorNotAvailable and CoordinatorLoadInProgress.
@@ -219,7 +220,7 @@ class GroupOperations:
         if len(meant) != 1:
             which = f"{len(meant)} members have the client id" if meant else "there is no member"
             raise UnknownMemberId(f"{which} {member}; {self._described(broker, group)}")
-        broker.groups.leave(self._name, [Leaving(meant[0].member_id, reason="a test expelled it")])
+        await broker.groups.expel(self._name, meant[0].member_id, "a test expelled it")
 
     async def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets by topic and partition, as an administrator does: `commit({("orders", 0): 7})`. A group that
@@ -247,7 +248,7 @@ class GroupOperations:
             topic_id = self._operations.known_topic(topic).id
             changes.set(place, CommittedOffset(offset, -1, "", now_ms, topic_id=topic_id))
         if changes:
-            group = groups.group_for_commit(self._name, "", None, -1, OUTSIDER_VERSION)
+            group = groups.group_for_commit(Committer("", None, -1, OUTSIDER_VERSION), changes)
             await groups.commit(group, changes)
 
     async def lose_offsets(self, topic: str | None = None) -> None:
@@ -304,37 +305,25 @@ class GroupOperations:
         try:
             return self._described(*self._find())
         except GroupIdNotFound:
-            return GroupDescription(self._name, "classic", "Dead", 0, None, (), -1)
+            return GroupDescription(self._name, ClassicGroup.group_type, "Dead", 0, None, (), -1)
 
     def _described(self, broker: BrokerServer, group: KnownGroup) -> GroupDescription:
+        if isinstance(group, ConsumerGroup):
+            members, assignment_epoch = tuple(consumers(broker, group)), group.assignment_epoch
+        elif isinstance(group, StreamsGroup):
+            members, assignment_epoch = tuple(instances(broker, group)), group.assignment_epoch
+        else:
+            members, assignment_epoch = tuple(classic_members(group)), None
         return GroupDescription(
             group.group_id,
-            "classic",
-            group.state.value,
-            group.generation_id,
-            group.protocol_name,
-            tuple(_member(group, member) for member in group.members.values()),
+            group.group_type,
+            group.state_name,
+            group.generation,
+            group.protocol,
+            members,
             broker.node_id,
+            assignment_epoch,
         )
-
-
-def _member(group: KnownGroup, member: Member) -> GroupMember:
-    topics: set[str] = set()
-    assigned: list[TopicPartition] = []
-    if group.protocol_type == PROTOCOL_TYPE:
-        with contextlib.suppress(MalformedMessage):  # a client may write any bytes there
-            for metadata in member.protocols.values():
-                topics |= subscribed_topics(metadata)
-            for one in read_assignment(member.assignment).assigned_partitions:
-                assigned += [TopicPartition(one.topic, number) for number in one.partitions]
-    return GroupMember(
-        member.member_id,
-        member.client_id,
-        member.client_host.removeprefix("/"),
-        member.instance_id,
-        tuple(sorted(topics)),
-        tuple(sorted(assigned)),
-    )
 
 
 def _committed(group: KnownGroup) -> GroupOffsets:

@@ -7,16 +7,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-from aiohttp import web
+from aiohttp import HttpVersion11, hdrs, web
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """The largest body of a request."""
 
 READ_S = 60.0
 """Seconds that a body has to come."""
+
+IDLE_S = 75.0
+"""Seconds after which a connection without a request in service is closed: from its beginning or its last answer to the
+end of the headers of the next request. Clients keep unused connections for a shorter time: aiohttp's for 15 s."""
 
 CLOSE_S = 0.3
 """Seconds that requests in service have when the server stops; aiohttp waits twice as long for one that goes on."""
@@ -36,6 +40,22 @@ async def read_body(request: web.Request) -> bytes:
         return await asyncio.wait_for(request.read(), READ_S)
     except asyncio.TimeoutError:
         raise web.HTTPRequestTimeout from None
+
+
+def expecting(answer_error: AnswerError) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    """The handler of the header Expect for the routes of an application (RFC 9110, section 10.1.1). It asks for the
+    body that waits for 100-continue, and answers 417 to any other expectation."""
+
+    async def expect(request: web.Request) -> web.StreamResponse | None:
+        if request.version < HttpVersion11:
+            return None
+        if request.headers[hdrs.EXPECT].lower() != "100-continue":
+            return answer_error(HTTPStatus.EXPECTATION_FAILED, "the header Expect must be 100-continue")
+        if request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return None
+
+    return expect
 
 
 class HttpServer:
@@ -81,7 +101,12 @@ class _Connection(web.RequestHandler):
         answer_error: AnswerError,
         log: logging.Logger,
     ) -> None:
-        super().__init__(server, loop=loop, access_log=None)  # type: ignore[arg-type]  # None writes no log
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=IDLE_S,
+            access_log=None,  # type: ignore[arg-type]  # None writes no log
+        )
         self._answer_error = answer_error
         self._log_errors = log
 

@@ -19,7 +19,6 @@ from kmini.broker.controller import topics
 from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.topic_plans import DEFAULT
 from kmini.broker.controller.topology import Topic
-from kmini.broker.groups.group_states import DEAD
 from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persist
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
@@ -336,7 +335,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
         if not self.has_topic(CONSUMER_OFFSETS):
             return []
         known = (group for broker in self.running for group in broker.groups.groups.values())
-        return sorted({group.group_id for group in known if group.state is not DEAD})
+        return sorted({group.group_id for group in known if not group.is_removed})
 
     def has_topic(self, name: str) -> bool:
         """Whether there is such a topic."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..broker.controller.database import Stored
 from ..broker.controller.topology import NO_LEADER
-from ..protocol.messages.describe_configs import BROKER, TOPIC
+from ..protocol.messages.describe_configs import BROKER, GROUP, TOPIC
 from ..protocol.metadata_records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
@@ -67,6 +67,8 @@ class KafkaSettings(NamedTuple):
     topics: Mapping[str, Mapping[str, str]]
     brokers: Mapping[str, Mapping[str, str]]
     """By node id as text; the empty text: for all brokers."""
+    groups: Mapping[str, Mapping[str, str]]
+    """By group id."""
     changed: list[ChangedSetting]
     """The differences from kmini's settings."""
 
@@ -74,7 +76,7 @@ class KafkaSettings(NamedTuple):
 def settings_of(stored: Stored, node: Node) -> KafkaSettings:
     """Convert the dynamic settings. The settings of one broker are kept if the new node has its id."""
     changed: list[ChangedSetting] = []
-    topics, brokers = {}, {}
+    topics, brokers, groups = {}, {}, {}
     for topic in sorted(stored.topics):
         topics[topic.name], different = for_kafka(f"topic {topic.name}", topic.configs)
         changed += different
@@ -86,7 +88,10 @@ def settings_of(stored: Stored, node: Node) -> KafkaSettings:
         else:
             reason = "the new cluster has no such broker"
             changed += [ChangedSetting(resource, key, value, None, reason) for key, value in settings.items()]
-    return KafkaSettings(topics, brokers, changed)
+    for group_id, settings in sorted(stored.group_configs.items()):
+        groups[group_id], different = for_kafka(f"group {group_id}", settings)
+        changed += different
+    return KafkaSettings(topics, brokers, groups, changed)
 
 
 def metadata_records(
@@ -113,7 +118,7 @@ def metadata_records(
             last_known_elr=[node.id],
             directories=[node.directory_id],
         )
-    for resource_type, resources in ((TOPIC, settings.topics), (BROKER, settings.brokers)):
+    for resource_type, resources in ((TOPIC, settings.topics), (BROKER, settings.brokers), (GROUP, settings.groups)):
         for resource_name, of_resource in resources.items():
             for name, value in of_resource.items():
                 yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)

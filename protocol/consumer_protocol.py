@@ -1,9 +1,12 @@
 """The consumer protocol: subscriptions and assignments, in the bytes of JoinGroup and SyncGroup.
 
-Consumers exchange them through the classic group protocol, and the coordinator does not read them. `read_subscription`,
-`read_assignment` and `subscribed_topics` say which topics a member subscribes to and which partitions it has. The bytes
+Consumers exchange them through the classic group protocol, whose coordinator does not read them; it does, and writes
+assignments, where consumers of both protocols share a group (KIP-848). `read_subscription`, `read_assignment` and
+`subscribed_topics` say which topics a member subscribes to and which partitions it has. The bytes
 begin with a version. Newer versions only add fields at the end, so their known part is read, as Kafka does.
 """
+
+from collections.abc import Collection, Mapping
 
 from .errors import MalformedMessage
 from .primitives import Array, Int32, NullableBytes, NullableString, String
@@ -84,6 +87,22 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
         return ConsumerProtocolAssignment()
     version = _version(assignment, ConsumerProtocolAssignment.max_version)
     return ConsumerProtocolAssignment.decode(assignment[VERSION_BYTES:], version)
+
+
+def write_assignment(partitions: Mapping[str, Collection[int]], metadata: bytes) -> bytes:
+    """The bytes of an assignment, given by topic name, in the version of a member's subscription; in the first version
+    if these bytes have none, because the coordinator has not checked all that a client sends."""
+    try:
+        version = _version(metadata, ConsumerProtocolAssignment.max_version)
+    except MalformedMessage:
+        version = 0
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignment.TopicPartitions(topic=topic, partitions=sorted(numbers))
+            for topic, numbers in partitions.items()
+        ]
+    )
+    return b"".join(assignment.encode(version, bytearray(version.to_bytes(VERSION_BYTES, "big"))))
 
 
 def _version(data: bytes, highest: int) -> int:

@@ -96,6 +96,16 @@ class DecoderSource(FunctionSource):
                     self.malformed(path, "is null" if self.is_flexible else "is null or has a negative length")
                 self.sized(type_, target, path)
 
+    def struct_or_null(self, type_: Type, target: str, path: str) -> None:
+        """Lines that read a tagged struct that may be null."""
+        assert type_.struct is not None
+        self.flush()
+        self.byte("n")
+        with self.block("if n == 0:"):
+            self.assign(target, "None")
+        with self.block("else:"):
+            self.assign(target, self.struct(type_.struct, target.rpartition(".")[2], path))
+
     def inner_struct(self, cls: type[Struct], is_nullable: bool, target: str, path: str) -> None:
         name = target.rpartition(".")[2]
         if not is_nullable:
@@ -190,8 +200,11 @@ class DecoderSource(FunctionSource):
                 for keyword, field in zip(["if"] + ["elif"] * len(tagged), tagged, strict=False):
                     with self.block(f"{keyword} tag == {field.tag}:"):
                         self.line(f"budget -= {_memory_of(field.type, self.version)}")
-                        is_nullable = field.is_nullable_in(self.version) and field.type.struct is None
-                        self.value(field.type, is_nullable, f"{target}.{field.name}", path)
+                        if field.is_struct_or_null:
+                            self.struct_or_null(field.type, f"{target}.{field.name}", path)
+                        else:
+                            is_nullable = field.is_nullable_in(self.version) and field.type.struct is None
+                            self.value(field.type, is_nullable, f"{target}.{field.name}", path)
                         self.flush()
                 with self.block("else:"):
                     self.line(f"position = {end_of_tag}")

@@ -155,9 +155,22 @@ class EncoderSource(FunctionSource):
         with self.block("else:"), self.tag_section() as section:
             for field in sorted(tagged, key=lambda field: field.tag or 0):
                 with self.block(f"if {self.comparison(field, source, False)}:"), self.tagged_field(field, section):
-                    is_nullable = field.is_nullable_in(self.version) and field.type.struct is None
-                    self.value(field.type, is_nullable, f"{source}.{field.name}")
+                    if field.is_struct_or_null:
+                        self.struct_or_null(field.type, f"{source}.{field.name}")
+                    else:
+                        is_nullable = field.is_nullable_in(self.version) and field.type.struct is None
+                        self.value(field.type, is_nullable, f"{source}.{field.name}")
                     self.flush()
+
+    def struct_or_null(self, type_: Type, source: str) -> None:
+        """Lines that write a tagged struct that may be null."""
+        name = self.variable(source.rpartition(".")[2])
+        self.read(name, source)
+        with self.block(f"if {name} is None:"):
+            self.byte("0")
+        with self.block("else:"):
+            self.byte("1")
+            self.present(type_, name)
 
     # What follows is Python; `cython_source.py` has each of it in Cython.
 

@@ -72,6 +72,13 @@ class Field:
     def is_nullable_in(self, version: int) -> bool:
         return self.type.is_nullable and version >= self.nullable_since
 
+    @property
+    def is_struct_or_null(self) -> bool:
+        """Whether it is a tagged struct whose null is written, because it is not the default. A byte, 0 or 1, tells
+        which it is. (Other tagged structs are None where they are left out.)"""
+        is_struct = self.tag is not None and self.type.struct is not None
+        return is_struct and self.type.is_nullable and self.default is not None
+
 
 def field(
     *,

@@ -116,6 +116,10 @@ def one_of(*choices: str) -> Rule:
     return Rule(f"must be one of {', '.join(choices)}", lambda value: value in choices)
 
 
+def one_of_any_case(*choices: str) -> Rule:
+    return Rule(f"must be one of {', '.join(choices)}, in any case", lambda value: value.lower() in choices)
+
+
 def each_of(*choices: str) -> Rule:
     return Rule(f"may contain {', '.join(choices)}", lambda value: set(value) <= set(choices))
 
@@ -143,6 +147,7 @@ class ConfigKey:
         "differs",
         "doc",
         "dynamic",
+        "internal",
         "name",
         "no_effect",
         "rule",
@@ -168,6 +173,8 @@ class ConfigKey:
     """Why the value is accepted, stored and described, but has no effect; empty if it has one."""
     section: str
     """The heading above this line where the table is printed; empty for none."""
+    internal: bool
+    """Whether DescribeConfigs leaves the setting out unless it is set, as Kafka does with its internal ones."""
 
     def __init__(
         self,
@@ -182,10 +189,11 @@ class ConfigKey:
         differs: str = "",
         no_effect: str = "",
         section: str = "",
+        internal: bool = False,
     ) -> None:
         self.name, self.type, self.default, self.rule, self.doc = name, type, default, rule, doc
         self.broker_keys, self.dynamic, self.section = broker_keys, dynamic, section
-        self.differs, self.no_effect = differs, no_effect
+        self.differs, self.no_effect, self.internal = differs, no_effect, internal
 
     def __set_name__(self, owner: Any, attribute: str) -> None:
         self.attribute = attribute
@@ -232,6 +240,7 @@ def key(
     differs: str = "",
     no_effect: str = "",
     section: str = "",
+    internal: bool = False,
 ) -> Any:
     """A line of a `Settings` table. `broker` names the broker keys behind a topic key, blank-separated."""
     return ConfigKey(
@@ -244,18 +253,20 @@ def key(
         differs=differs,
         no_effect=no_effect,
         section=section,
+        internal=internal,
     )
 
 
 class Settings:
-    """An immutable set of values, one for every key of the table that its class is."""
+    """An immutable set of values, one for every key of the table that its class is. A table may extend another one."""
 
-    KEYS: ClassVar[dict[str, ConfigKey]]
-    """Every key by its name, in the order of the table."""
+    KEYS: ClassVar[dict[str, ConfigKey]] = {}
+    """Every key by its name, in the order of the table; those of a table that it extends come last."""
 
     def __init_subclass__(cls) -> None:
         keys = [line for line in vars(cls).values() if isinstance(line, ConfigKey)]
-        cls.KEYS = {line.name: line for line in keys}
+        inherited = cls.KEYS
+        cls.KEYS = {**{line.name: line for line in keys}, **inherited}
         for line in keys:
             delattr(cls, line.attribute)
 

@@ -30,12 +30,14 @@ SHARED = (
     re.compile(r"tests/pipeline/"),
     re.compile(r"tests/fuzz/test_(?=bombs|everything_at_once|memory|running_broker)"),
     re.compile(r"tests/clients/test_java_"),
+    re.compile(r"tests/clients/test_consumer_protocol"),
     re.compile(r"tests/embed/test_editor_types"),
     re.compile(r"test_every_client_reads_what_any_client_writes\[(kafka-python|aiokafka|confluent-kafka|kcat|java)"),
 )
 """Tests whose ids have the same match here run in one worker, one after another: those that share Apache Kafka (the two
 left out need its tools only, and mostly wait), those that share a session of Spark, those that measure memory and holds
-and would measure each other, those that share Java clients, those that share a run of mypy, and those that share the
+and would measure each other, those that share Java clients, those
+that share Java clients and a broker, those that share a run of mypy, and those that share the
 records of one writer."""
 
 NOT_OUR_LEAKS = (

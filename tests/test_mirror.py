@@ -10,6 +10,7 @@ SMALL_LINES = 60
 """Lines up to which a module needs no test file of its name: the tests of its callers hold it."""
 
 STANDS_FOR = {
+    "broker/groups/classic/classic_groups.py": "tests/broker/groups/test_group_coordinator.py",
     "broker/controller/topology.py": "tests/broker/controller/test_reassignments.py",
     "embed/cli/archive.py": "tests/pipeline/archives/test_archive_command.py",
     "embed/cli/audit.py": "tests/pipeline/audit/test_command.py",
@@ -76,6 +77,10 @@ STANDS_FOR = {
     "protocol/records/kernels/cut_record.py": "tests/protocol/records/kernels/test_scan.py",
     "protocol/records/kernels/simple_batches.py": "tests/protocol/records/kernels/test_sieve.py",
     "protocol/records/kernels/tuples.py": "tests/protocol/records/kernels/test_walker.py",
+    "broker/groups/streams/heartbeat_fields.py": "tests/broker/handlers/test_streams_group_heartbeat.py",
+    "broker/groups/streams/member_steps.py": "tests/broker/groups/streams/test_heartbeats.py",
+    "broker/groups/streams/streams_group_records.py": "tests/broker/groups/streams/test_state_changes.py",
+    "broker/groups/streams/task_members.py": "tests/broker/groups/streams/test_task_reconciliation.py",
     "broker/security/permission_kinds.py": "tests/broker/security/test_permissions.py",
     "broker/metrics_text.py": "tests/broker/test_metrics.py",
     "broker/handlers/fetch_response.py": "tests/broker/handlers/test_fetch.py",

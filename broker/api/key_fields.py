@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...protocol.messages.describe_configs import GROUP as GROUP_RESOURCE
 from ...protocol.messages.describe_configs import TOPIC as TOPIC_RESOURCE
 from ...protocol.messages.find_coordinator import GROUP, TRANSACTION
-from ...protocol.messages.list_config_resources import GROUP as GROUP_RESOURCE
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import read_header
 from ...protocol.records.layout import HEADER_SIZE, MAGIC, MAGIC_AT
@@ -123,6 +123,10 @@ _TABLE: dict[str, _Fields] = {
     ),
     "AlterPartitionReassignments": _Fields((_Topics(number="partition_index"),)),
     "AlterReplicaLogDirs": _Fields((_Topics("dirs.topics"),)),
+    "ConsumerGroupDescribe": _Fields(groups=("group_ids",)),
+    "ConsumerGroupHeartbeat": _MEMBER._replace(
+        topics=(_Topics("subscribed_topic_names", partitions=None), _Topics("topic_partitions"))
+    ),
     "CreatePartitions": _Fields((_NAMES_ONLY,)),
     "CreateTopics": _Fields((_NAMES_ONLY,)),
     "DeleteGroups": _Fields(groups=("groups_names",)),
@@ -158,6 +162,14 @@ _TABLE: dict[str, _Fields] = {
     ),
     "ShareAcknowledge": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
     "ShareFetch": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
+    "StreamsGroupDescribe": _Fields(groups=("group_ids",)),
+    "StreamsGroupHeartbeat": _MEMBER._replace(
+        topics=(
+            _Topics("topology.subtopologies.source_topics", partitions=None),
+            _Topics("topology.subtopologies.repartition_source_topics", partitions=None),
+            _Topics("topology.subtopologies.state_changelog_topics", partitions=None),
+        )
+    ),
     "SyncGroup": _MEMBER,
     "TxnOffsetCommit": _Fields(
         (_Topics(number="partition_index", offset="committed_offset"),),

@@ -8,6 +8,7 @@ Each resource is a matter of its own, changed as a whole or not at all. What is 
     something is put into a setting that is no list         INVALID_CONFIG
     a topic: its name, its settings, whether there is one   INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, UNKNOWN_TOPIC_...
     a broker: keys that stay as they are, then values       INVALID_REQUEST
+    a group: it has no name; its settings                   INVALID_REQUEST, INVALID_CONFIG
     a logger: there is none, there is no such level         INVALID_CONFIG
 
 A change is in the controller's database before it is in force, and in force before it is answered.
@@ -29,7 +30,7 @@ from ...protocol.errors import (
     PolicyViolation,
     UnknownTopicOrPartition,
 )
-from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
+from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from ...protocol.messages.incremental_alter_configs import APPEND, DELETE, SET, SUBTRACT
 from ...protocol.topics import validate_topic_name
 from ...storage.config_key import LIST, ConfigKey, shorten, split_list
@@ -38,6 +39,7 @@ from ..scheduler import Turn
 from ..settings import log_levels
 from ..settings.broker_config import BROKER_KEYS, BrokerConfig
 from ..settings.dynamic_config import is_dynamic
+from ..settings.group_config import GroupConfig, check_group_configs
 from ..settings.ignored_keys import PER_LISTENER
 from . import elections
 from .controller import Controller
@@ -55,6 +57,9 @@ MAX_UNKNOWN_KEYS = 100
 
 MAX_CHANGES = 1000
 """Settings of a resource that one request may change: more than exist. Kafka sets no limit."""
+
+MAX_GROUPS = 10_000
+"""Groups that may have settings of their own. Kafka sets no limit."""
 
 THREAD_COUNTS = (
     "background.threads",
@@ -144,6 +149,8 @@ def _alter(
         _alter_topic(broker, controller, name, changes, replaces=replaces, validate_only=validate_only)
     elif resource_type == BROKER:
         _alter_broker(broker, controller, name, changes, replaces=replaces, validate_only=validate_only)
+    elif resource_type == GROUP:
+        _alter_group(broker, controller, name, changes, replaces=replaces, validate_only=validate_only)
     elif resource_type == BROKER_LOGGER and not replaces:
         _alter_loggers(broker.node_id, name, changes, validate_only=validate_only)
     else:
@@ -291,6 +298,31 @@ def _check_thread_counts(wanted: BrokerConfig, present: BrokerConfig) -> None:
         count, now = wanted.value_of(line), present.value_of(line)
         if not now // 2 <= count <= now * 2:
             raise InvalidRequest(f"{name}={count}: must be at least half and at most double of what it is, {now}")
+
+
+# --- groups
+
+
+def _alter_group(
+    broker: BrokerHandle,
+    controller: Controller,
+    group_id: str,
+    changes: Sequence[Change],
+    *,
+    replaces: bool,
+    validate_only: bool,
+) -> None:
+    """Change the settings of a group, which need not exist."""
+    stored = controller.group_configs
+    before = stored.get(group_id, {})
+    configs = _changed({} if replaces else before, changes, GroupConfig.KEYS.get)
+    if not group_id:
+        raise InvalidRequest("the name of a group was expected: there are no settings for all groups")
+    check_group_configs(configs, broker.config.current)
+    if configs and group_id not in stored and len(stored) >= MAX_GROUPS:
+        raise PolicyViolation(f"at most {MAX_GROUPS} groups have settings of their own")
+    if not validate_only and configs != before:
+        controller.set_group_configs(group_id, configs)
 
 
 # --- loggers

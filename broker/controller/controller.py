@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import InvalidPartitions, InvalidReplicationFactor
-from ...protocol.messages.describe_configs import BROKER, TOPIC
+from ...protocol.messages.describe_configs import BROKER, GROUP, TOPIC
 from ...protocol.uuids import random_uuid
 from ...storage.data_directory import NotADataDirectory, prepare_data_directory
 from ...storage.filenames import DATABASE, parse_broker_directory
@@ -56,6 +56,8 @@ class Controller:
         self._by_id: dict[bytes, Topic] = {}
         self._folded_names: dict[str, set[str]] = {}
         self._broker_configs = stored.broker_configs
+        self.group_configs = stored.group_configs
+        """The settings of each group that has any, by group id; to be read only. A change replaces the mapping."""
         self._client_quotas = stored.client_quotas
         self.acls = AclIndex()
         """The access rules; to be read only."""
@@ -312,6 +314,14 @@ class Controller:
         """Replace a topic's settings. Raises KafkaStorageError."""
         self._database.replace_configs(TOPIC, topic.name, configs)
         self._remember(topic._replace(configs=dict(configs)))
+
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Replace a group's settings. Raises KafkaStorageError."""
+        self._database.replace_configs(GROUP, group_id, configs)
+        if configs:
+            self.group_configs[group_id] = dict(configs)
+        else:
+            self.group_configs.pop(group_id, None)
 
     @property
     def client_quotas(self) -> Mapping[str, Mapping[str, str]]:

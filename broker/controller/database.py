@@ -146,7 +146,7 @@ class ControllerDatabase:
         self._change(dict.fromkeys(map(of.deleted_topic_key, topic_ids)))
 
     def replace_configs(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
-        """Give a resource these settings, and no others. Its type is TOPIC, BROKER or CLIENT_QUOTA."""
+        """Give a resource these settings, and no others. Its type is TOPIC, BROKER, GROUP or CLIENT_QUOTA."""
         self._change({of.config_key(resource_type, name): dict(configs) or None})
 
     def insert_acls(self, acls: Iterable[AclBinding]) -> None:
@@ -215,7 +215,7 @@ def _told_by_name(path: str) -> Iterator[None]:
 
 
 def _new(cluster_id: str) -> Stored:
-    return Stored(cluster_id or format_uuid(random_uuid()), [], {}, {}, [], {}, {}, 0, 0, set())
+    return Stored(cluster_id or format_uuid(random_uuid()), [], {}, {}, {}, [], {}, {}, 0, 0, set())
 
 
 def _is_of_sqlite(filesystem: FileSystem, path: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...protocol.messages.describe_configs import BROKER, TOPIC
+from ...protocol.messages.describe_configs import BROKER, GROUP, TOPIC
 from ...protocol.uuids import format_uuid, parse_uuid
 from ...storage.journal import Entries, Key
 from ..security.acls import AclBinding
@@ -34,6 +34,8 @@ class Stored(NamedTuple):
     topics: list[Topic]
     broker_configs: dict[str, dict[str, str]]
     """By node id as text; empty: for all brokers."""
+    group_configs: dict[str, dict[str, str]]
+    """By group id."""
     client_quotas: dict[str, dict[str, str]]
     """By entity."""
     acls: list[AclBinding]
@@ -56,7 +58,11 @@ def entries_of(stored: Stored) -> Entries:
         FEATURES_EPOCH: stored.features_epoch,
     }
     entries.update(topic_entries(stored.topics))
-    for resource_type, resources in ((BROKER, stored.broker_configs), (CLIENT_QUOTA, stored.client_quotas)):
+    for resource_type, resources in (
+        (BROKER, stored.broker_configs),
+        (GROUP, stored.group_configs),
+        (CLIENT_QUOTA, stored.client_quotas),
+    ):
         entries.update({config_key(resource_type, name): dict(configs) for name, configs in resources.items()})
     entries.update({acl_key(acl): True for acl in stored.acls})
     entries.update({scram_key(*key): scram_value(one) for key, one in stored.scram_credentials.items()})
@@ -70,11 +76,12 @@ def stored_of(entries: Mapping[Key, Any]) -> Stored:
     `entries_of` made."""
     names: dict[str, str] = {}
     partitions: dict[str, dict[int, PartitionState]] = {}
-    configs: dict[int, dict[str, dict[str, str]]] = {TOPIC: {}, BROKER: {}, CLIENT_QUOTA: {}}
+    configs: dict[int, dict[str, dict[str, str]]] = {TOPIC: {}, BROKER: {}, GROUP: {}, CLIENT_QUOTA: {}}
     stored = Stored(
         cluster_id=entries[CLUSTER_ID],
         topics=[],
         broker_configs=configs[BROKER],
+        group_configs=configs[GROUP],
         client_quotas=configs[CLIENT_QUOTA],
         acls=[],
         scram_credentials={},
@@ -152,7 +159,7 @@ def deleted_topic_ids(keys: Iterable[Key]) -> set[bytes]:
 
 
 def config_key(resource_type: int, name: str) -> Key:
-    """The key of a resource's settings, which are the value. The type is TOPIC, BROKER or CLIENT_QUOTA."""
+    """The key of a resource's settings, which are the value. The type is TOPIC, BROKER, GROUP or CLIENT_QUOTA."""
     return ("config", resource_type, name)
 
 

@@ -74,6 +74,7 @@ def _read(database: sqlite3.Connection) -> Stored:
         cluster_id=str(properties["cluster_id"]),
         topics=list(_topics(database, _reassigned(database) if is_second else {})),
         broker_configs=_configs(database, BROKER),
+        group_configs={},
         client_quotas=_configs(database, CLIENT_QUOTA),
         acls=_acls(database) if is_second else [],
         scram_credentials=_scram_credentials(database) if is_second else {},

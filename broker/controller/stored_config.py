@@ -13,7 +13,8 @@ log = logging.getLogger("kmini.config")
 def stored_config(config: BrokerConfig, controller: Controller) -> BrokerConfig:
     """The settings of a broker that starts: those it is given, under what was set while it ran before.
 
-    What cannot be any more is left out, and logged.
+    A setting whose rule it breaks is left out, and logged. One that is out of bounds which were set since takes the
+    nearest bound, as in Kafka.
     """
     layers = []
     for name in ("", str(config.node_id)):
@@ -22,7 +23,10 @@ def stored_config(config: BrokerConfig, controller: Controller) -> BrokerConfig:
             line = BROKER_KEYS.get(key)
             try:
                 if line is not None:
-                    line.parse(text, may_be_unset=False)
+                    value = line.parse(text, may_be_unset=False)
+                    if (clamped := config.clamped(key, value)) != value:
+                        log.warning("%s=%s is out of its bounds by now: %s is in force", key, value, clamped)
+                        text = str(clamped)
                 usable[key] = text
             except ValueError as error:
                 log.error("a setting that was made while the broker ran is left out: %s", error)

@@ -48,6 +48,7 @@ _ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
     "AlterConfigs": (("resources", "responses"),),
     "AlterPartitionReassignments": (("topics.partitions", "responses.partitions"),),
     "AlterUserScramCredentials": (("deletions", "results"), ("upsertions", "results")),
+    "ConsumerGroupDescribe": (("group_ids", "groups"),),
     "CreateAcls": (("creations", "results"),),
     "CreatePartitions": (("topics", "results"),),
     "CreateTopics": (("topics", "topics"),),
@@ -74,6 +75,7 @@ _ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "OffsetForLeaderEpoch": (("topics.partitions", "topics.partitions"),),
     "Produce": (("topic_data.partition_data", "responses.partition_responses"),),
+    "StreamsGroupDescribe": (("group_ids", "groups"),),
     "TxnOffsetCommit": (("topics.partitions", "topics.partitions"),),
 }
 """By API: where a request has entries, and where its answer has those of the same order. Requests of other APIs are

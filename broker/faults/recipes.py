@@ -6,7 +6,7 @@ from typing import Any
 
 Document = dict[str, Any]
 
-_OF_GROUPS = ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch"]
+_OF_GROUPS = ["JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch"]
 """Requests that a consumer sends to the coordinator of its group."""
 _OF_THE_CONTROLLER = ["CreateTopics", "DeleteTopics", "CreatePartitions"]
 """Requests that an administrator's client sends to the controller."""

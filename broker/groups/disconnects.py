@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...protocol.errors import KafkaError
-from .member import Leaving
+from .classic.classic_group import ClassicGroup
 
 if TYPE_CHECKING:
-    from .member import JoinResult
+    from .classic.member import JoinResult
     from .shards import Shards
+    from .writes import Writes
 
 MANY_TIES = 64
 """Ties of one connection, beyond which those of former members are dropped: each rejoin may bring a new id."""
@@ -39,7 +40,9 @@ class Coordinator(Protocol):
 
     groups: Shards
 
-    def leave(self, group_id: str, leaving: Iterable[Leaving]) -> list[int]: ...
+    writes: Writes
+
+    async def expel(self, group_id: str, member_id: str, reason: str) -> None: ...
 
 
 class Tie(NamedTuple):
@@ -63,7 +66,7 @@ class Disconnects:
             member_id = answer.result().member_id
         else:
             group = self._coordinator.groups.get(group_id)
-            members = group.members.values() if group is not None else ()
+            members = group.members.values() if isinstance(group, ClassicGroup) else ()
             member_id = next((member.member_id for member in members if member.join is answer), "")
         self.came_by(connection, group_id, member_id)
 
@@ -86,7 +89,7 @@ class Disconnects:
     def _forget_members_of_the_past(self, ties: set[Tie]) -> None:
         for tie in [*ties]:
             group = self._coordinator.groups.get(tie.group_id)
-            if group is None or (tie.member_id not in group.members and tie.member_id not in group.pending_members):
+            if group is None or not group.knows(tie.member_id):
                 ties.discard(tie)
                 self._connection_of.pop(tie, None)
 
@@ -99,5 +102,8 @@ class Disconnects:
             group = self._coordinator.groups.get(tie.group_id)
             member = None if group is None else group.members.get(tie.member_id)
             if member is None or not member.is_static:
-                with contextlib.suppress(KafkaError):  # another broker coordinates the group by now
-                    self._coordinator.leave(tie.group_id, [Leaving(tie.member_id, reason=ENDED)])
+                self._coordinator.writes.start(self._expel(tie))
+
+    async def _expel(self, tie: Tie) -> None:
+        with contextlib.suppress(KafkaError):  # another broker coordinates the group by now
+            await self._coordinator.expel(tie.group_id, tie.member_id, ENDED)

@@ -1,18 +1,17 @@
-"""The group coordinator: requests of the classic group protocol, with Kafka's order of checks.
+"""The group coordinator: the groups in memory, their life, and which kind of group serves a request.
 
-`group_states.py` holds what depends on the state of a group, as tables; `joins.py` serves JoinGroup; `rebalance.py`
-waits and times out.
+The kinds are in rooms of their own: `classic/` has the classic protocol, `consumer/` that of KIP-848, and `modern/`
+what all kinds have in common that the coordinator assigns.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import (
-    NONE,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -22,21 +21,31 @@ from ...protocol.errors import (
     InvalidRequest,
     InvalidSessionTimeout,
     KafkaError,
-    NotCoordinator,
-    RebalanceInProgress,
     UnknownMemberId,
 )
 from ...protocol.topics import CONSUMER_OFFSETS
+from ...protocol.uuids import ZERO_UUID
 from ..api.error_mapping import kafka_error
+from .classic.classic_group import ClassicGroup
+from .classic.classic_groups import ClassicGroups, Syncing
+from .classic.joins import Refused
+from .classic.member import Joining, JoinResult, Leaving, SyncResult, refused
+from .consumer.classic_members import ClassicMembers
+from .consumer.consumer_group import ConsumerGroup
+from .consumer.expressions import Expressions
+from .consumer.heartbeats import Heartbeats
+from .consumer.life import ConsumerGroupLife
+from .consumer.member_steps import MemberSteps
 from .disconnects import Disconnects
-from .fencing import check_commit, check_generation, check_member
-from .group import Group, refused
-from .group_states import DEAD, EMPTY, HEARTBEAT, PREPARING, STABLE, SYNC, Sync, can_rebalance
-from .joins import Joins, Refused
-from .member import Joining, JoinResult, Leaving, SyncResult
+from .group import Committer, Group, Place
+from .modern.catalog import Catalog
+from .modern.group_life import Coordinated, GroupLife
+from .modern.modern_group import ModernGroup
 from .offset_expiry import expire, forget_topics, next_expiry_ms
-from .rebalance import Rebalancer
-from .shards import Shards
+from .shards import Shards, discard
+from .streams.streams_group import StreamsGroup
+from .streams.streams_groups import StreamsGroups
+from .writes import Writes
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -44,25 +53,16 @@ if TYPE_CHECKING:
     from ..coordinators.loader import Steps
     from ..replication.partition import Partition
     from ..settings.broker_config import BrokerConfig
+    from ..settings.group_config import GroupConfig
     from .group_loader import LoadedGroup
     from .group_records import GroupMetadata
     from .group_store import GroupStore, OffsetChanges
+    from .modern.catalog import Metadata
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 """The first version of OffsetCommit that may answer GROUP_ID_NOT_FOUND (KIP-848)."""
 
-
-class Syncing(NamedTuple):
-    """The fields of a SyncGroup."""
-
-    member_id: str
-    instance_id: str | None
-    generation_id: int
-    protocol_type: str | None
-    """None, like `protocol_name`, in versions that lack it."""
-    protocol_name: str | None
-    assignments: Mapping[str, bytes]
-    """By member id; only the leader sends them."""
+_NO_GROUP: tuple[type[KafkaError], type[KafkaError]] = (IllegalGeneration, GroupIdNotFound)
 
 
 class GroupCoordinator:
@@ -73,16 +73,42 @@ class GroupCoordinator:
         config: BrokerConfig,
         clock: Clock,
         store: GroupStore,
+        metadata: Metadata,
+        settings: Callable[[str], GroupConfig],
         changed: Callable[[str], None] = lambda group_id: None,
     ) -> None:
-        """`changed` is called with the id of a group whose state, or whose committed offsets, have changed."""
+        """`metadata` has the topics, `settings` gives those of a group id. `changed` is called with the id of a group
+        whose state, or whose committed offsets, have changed."""
         self.changed = changed
         self.groups = Shards(store.partition_of)
         self.store = store
         self._config = config
         self._clock = clock
-        self._rebalancer = Rebalancer(config, clock, store, changed)
-        self._joins = Joins(config, store, self._rebalancer)
+        self._catalog = Catalog(metadata)
+        self.writes = Writes()
+        self.classic = ClassicGroups(config, clock, store, self.writes, changed)
+        shared = Coordinated(
+            config,
+            clock,
+            store,
+            self.groups,
+            self.classic,
+            self._catalog,
+            settings,
+            self.writes,
+            self.record_appended,
+            changed,
+        )
+        self.consumer_life = ConsumerGroupLife(shared)
+        self.streams = StreamsGroups(shared)
+        self._lives: dict[str, GroupLife[Any, Any]] = {
+            ConsumerGroup.group_type: self.consumer_life,
+            StreamsGroup.group_type: self.streams.life,
+        }
+        expressions = Expressions(self.consumer_life)
+        self.member_steps = MemberSteps(self.consumer_life, expressions)
+        self.consumer = Heartbeats(self.consumer_life, self.member_steps, expressions)
+        self._classic_members = ClassicMembers(self.consumer_life, self.member_steps)
         self.disconnects = Disconnects(self) if config.kmini_group_expel_on_disconnect else None
         """Members that leave with their connection; None where members outlive it, as in Kafka."""
 
@@ -93,26 +119,35 @@ class GroupCoordinator:
 
         The sessions of the members begin anew.
         """
-        too_large: list[Group] = []
+        classic: list[ClassicGroup] = []
 
         def take(group_id: str, stored: LoadedGroup) -> None:
-            group = Group.restored(group_id, *stored)
+            group = self._restored(group_id, stored)
             self.groups.put(group)
-            for member in group.members.values():
-                self._rebalancer.sessions.extend(member, group)
-            if len(group.members) > self._config.group_max_size:
-                too_large.append(group)
+            if isinstance(group, ModernGroup):
+                self.life_of(group).loaded(group)
+            elif isinstance(group, ClassicGroup) and group.members:
+                self.classic.loaded(group)
+                classic.append(group)
             if loaded is not None:
                 loaded(group)
             self.changed(group_id)
 
-        return self._load(self.store.load(partition, take), too_large)
+        return self._load(self.store.load(partition, take), classic)
 
-    def _load(self, steps: Steps, too_large: Iterable[Group]) -> Steps:
+    def _restored(self, group_id: str, stored: LoadedGroup) -> Group:
+        """The group as its partition holds it."""
+        if not stored.changes:
+            return ClassicGroup.restored(group_id, stored.metadata, stored.offsets)
+        group: ModernGroup[Any] = self._lives[stored.kind].new(group_id)
+        group.is_shown, group.offsets = True, stored.offsets
+        for change in stored.changes:
+            change.apply(group)
+        return group
+
+    def _load(self, steps: Steps, classic: Iterable[ClassicGroup]) -> Steps:
         yield from steps
-        for group in too_large:
-            if self.groups.get(group.group_id) is group:
-                self._rebalancer.prepare_rebalance(group, "group.max.size has become smaller than the group")
+        self.classic.all_loaded(group for group in classic if self.groups.get(group.group_id) is group)
 
     def unload(self, number: int | None = None) -> Steps:
         """Unload all groups, or those of one partition, which this broker no longer leads. The returned steps free
@@ -121,23 +156,27 @@ class GroupCoordinator:
         unloaded = self.groups.pop(number)
         for shard in unloaded:
             for group in shard.values():
-                if group.is_alive:
-                    self._rebalancer.mark_dead(group, NotCoordinator)
+                if isinstance(group, ModernGroup):
+                    self.life_of(group).unload(group)
                 else:
-                    group.state = DEAD  # most of a million groups only hold offsets
-        return _discard(unloaded)
+                    self.classic.unload(_classic(group))
+        return discard(unloaded)
 
     async def stop(self) -> None:
         """Unload all groups, and wait for the writes in progress."""
         self.unload()
-        await self._rebalancer.writes_done()
+        await self.writes_done()
+
+    async def writes_done(self) -> None:
+        """Wait for the writes in progress."""
+        await self.writes.done()
 
     def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
         """Delete the offsets of deleted topics, given as ids by name, in the background."""
         if CONSUMER_OFFSETS in topic_ids:
             self.unload()
         else:
-            self._rebalancer.start_write(forget_topics(self, topic_ids))
+            self.writes.start(forget_topics(self, topic_ids))
 
     async def expire_offsets(self) -> None:
         """Delete expired offsets and groups."""
@@ -153,32 +192,16 @@ class GroupCoordinator:
 
     @property
     def completed_rebalances(self) -> int:
-        """The number of rebalances that ended with a stored assignment."""
-        return self._rebalancer.completed
+        """The number of rebalances of classic groups that ended with a stored assignment."""
+        return self.classic.rebalancer.completed
 
-    def _create(self, group_id: str) -> Group:
-        """A new group, which is stored at once. It becomes Dead if that fails."""
-        group = Group(group_id, self._clock.now_ms())
-        group.is_being_created = True
-        self._rebalancer.start_write(self._store_new(group))
-        return group
+    def _creation_failed(self, group: ClassicGroup, metadata: GroupMetadata) -> None:
+        if self.groups.get(group.group_id) is group:
+            self._replace(group, metadata)
 
-    async def _store_new(self, group: Group) -> None:
-        """Store a group without members. If the append fails the group is gone; if it was appended and not replicated
-        in time, it stays as the log holds it, without members."""
-        group_id, metadata = group.group_id, group.stored({})
-        try:
-            await self.store.write_group(group_id, metadata, partial(self.record_appended, group))
-        except Exception as error:
-            self._rebalancer.mark_dead(group, type(kafka_error(error, "storing a new group")))
-            if self.groups.get(group_id) is group:
-                self._replace(group, metadata)
-        else:
-            self._rebalancer.created(group)
-
-    def _replace(self, dead: Group, metadata: GroupMetadata) -> None:
+    def _replace(self, dead: ClassicGroup, metadata: GroupMetadata) -> None:
         """Replace a Dead group by one without members, of which `metadata` is stored."""
-        group = Group.restored(dead.group_id, metadata, dead.offsets)
+        group = ClassicGroup.restored(dead.group_id, metadata, dead.offsets)
         group.is_shown = dead.is_shown
         self.groups.put(group)
 
@@ -199,16 +222,49 @@ class GroupCoordinator:
         """The groups of which the high watermark covers a record."""
         return [group for group in self.groups.values() if group.is_shown]
 
+    def life_of(self, group: ModernGroup[Any]) -> GroupLife[Any, Any]:
+        """What happens to the groups of its kind."""
+        return self._lives[group.group_type]
+
+    def session_ends(self, group: Group) -> Iterator[tuple[str, int]]:
+        """The client ids of the members whose session may end, and when, in liveness time."""
+        if isinstance(group, ModernGroup):
+            return self.life_of(group).session_ends(group)
+        return self.classic.session_ends(_classic(group))
+
     # --- JoinGroup
 
     def join(self, group_id: str, joining: Joining) -> asyncio.Future[JoinResult]:
         """Serve a JoinGroup. The future may be done already, and never fails."""
         answer: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
+        self._join(group_id, joining, answer)
+        return answer
+
+    def _join(self, group_id: str, joining: Joining, answer: asyncio.Future[JoinResult]) -> None:
         try:
-            self._joins.join(self._group_to_join(group_id, joining), joining, answer)
+            group = self._group_to_join(group_id, joining)
+            if isinstance(group, ConsumerGroup):
+                self.writes.start(self._join_consumer_group(group, joining, answer))
+            else:
+                self.classic.join(_classic(group), joining, answer)
         except Refused as refusal:
             answer.set_result(refused(refusal.error, refusal.member_id))
-        return answer
+
+    async def _join_consumer_group(
+        self, group: ConsumerGroup, joining: Joining, answer: asyncio.Future[JoinResult]
+    ) -> None:
+        await self.consumer_life.turns.free(group.group_id)
+        if self.groups.get(group.group_id) is not group:
+            self._join(group.group_id, joining, answer)
+            return
+        try:
+            result = await self._classic_members.join(group, joining)
+        except Refused as refusal:
+            result = refused(refusal.error, refusal.member_id)
+        except Exception as error:
+            result = refused(type(kafka_error(error, "a member joining a consumer group")), joining.member_id)
+        if not answer.done():  # it is cancelled if the connection was lost
+            answer.set_result(result)
 
     def _group_to_join(self, group_id: str, joining: Joining) -> Group:
         """The group of a JoinGroup; created if it is missing and the client has no member id. Raises Refused."""
@@ -230,8 +286,21 @@ class GroupCoordinator:
         if group is None:
             if member_id:
                 raise Refused(UnknownMemberId, member_id)
-            group = self._create(group_id)
+            return self.classic.create(group_id, appended=self.record_appended, failed=self._creation_failed)
+        if isinstance(group, ModernGroup) and group.is_removed:
+            raise Refused(CoordinatorNotAvailable, member_id)
+        if isinstance(group, StreamsGroup) and not group.is_empty:
+            raise Refused(InconsistentGroupProtocol)
+        if isinstance(group, ModernGroup) and group.is_empty:
+            return self.classic.create(
+                group_id, appended=self._put_classic, failed=self._creation_failed, replaced=group
+            )
         return group
+
+    def _put_classic(self, group: ClassicGroup, batch: AppendedBatch) -> None:
+        """A classic group has taken the place of a group of another kind without members."""
+        self.groups.put(group)
+        self.record_appended(group, batch)
 
     # --- SyncGroup
 
@@ -240,32 +309,14 @@ class GroupCoordinator:
         fails."""
         answer: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
         try:
-            self._sync(group_id, syncing, answer)
+            group = self._group_of_member(group_id)
+            if isinstance(group, ConsumerGroup):
+                answer.set_result(self._classic_members.sync(group, syncing))
+            else:
+                self.classic.sync(_classic(group), syncing, answer)
         except KafkaError as error:
             answer.set_result(SyncResult(error.code))
         return answer
-
-    def _sync(self, group_id: str, syncing: Syncing, answer: asyncio.Future[SyncResult]) -> None:
-        group = self._group_of_member(group_id)
-        action = SYNC[group.state]
-        if group.state in (EMPTY, DEAD) and not isinstance(action, Sync):
-            raise action
-        member = check_member(group, syncing.member_id, syncing.instance_id)
-        check_generation(group, syncing.generation_id)
-        if syncing.protocol_type not in (None, group.protocol_type) or (
-            syncing.protocol_name is not None and syncing.protocol_name != group.protocol_name
-        ):
-            raise InconsistentGroupProtocol("the group has agreed on another protocol")
-        if not isinstance(action, Sync):
-            raise action
-        self._rebalancer.sync_received(group, member)
-        if action is Sync.ANSWER:
-            answer.set_result(SyncResult(NONE, group.protocol_type, group.protocol_name, member.assignment))
-            return
-        member.answer_sync(SyncResult(RebalanceInProgress.code))  # an earlier one
-        member.sync = answer
-        if member.member_id == group.leader_id:
-            self._rebalancer.assign(group, syncing.assignments)
 
     # --- Heartbeat
 
@@ -276,42 +327,22 @@ class GroupCoordinator:
             group = self._group_of_member(group_id)
         except CoordinatorLoadInProgress:
             return
-        refusal = HEARTBEAT[group.state]
-        if refusal is not None and group.state is DEAD:
-            raise refusal
-        member = check_member(group, member_id, instance_id)
-        check_generation(group, generation_id)
-        self._rebalancer.sessions.extend(member, group)
-        if refusal is not None:
-            raise refusal
+        if isinstance(group, ConsumerGroup):
+            self._classic_members.heartbeat(group, member_id, instance_id, generation_id)
+        else:
+            self.classic.heartbeat(_classic(group), member_id, instance_id, generation_id)
 
     # --- LeaveGroup
 
-    def leave(self, group_id: str, leaving: Iterable[Leaving]) -> list[int]:
+    async def leave(self, group_id: str, leaving: Iterable[Leaving]) -> list[int]:
         """Remove members; the error code of each. Raises KafkaError where the error is the same for all."""
         group = self._group_of_member(group_id)
-        if group.state is DEAD:
-            raise CoordinatorNotAvailable("the group was removed")
-        outcomes = [self._leave(group, one) for one in leaving]
-        if NONE in outcomes:
-            if group.state is PREPARING:
-                self._rebalancer.try_complete_join(group)
-            elif can_rebalance(group.state) and not group.is_empty:
-                self._rebalancer.prepare_rebalance(group, "members left")
-        return outcomes
-
-    def _leave(self, group: Group, leaving: Leaving) -> int:
-        member_id, instance_id, reason = leaving
-        if not member_id and instance_id is not None:
-            member_id = group.static_members.get(instance_id, "")
-        if not group.remove_pending_member(member_id):
-            try:
-                check_member(group, member_id, instance_id)
-            except KafkaError as error:
-                return error.code
-            group.note_departure(member_id, reason, is_expelled=False)
-            self._rebalancer.remove(group, member_id)
-        return NONE
+        if isinstance(group, ConsumerGroup):
+            await self.consumer_life.turns.free(group_id)
+            group = self._group_of_member(group_id)
+        if isinstance(group, ConsumerGroup):
+            return await self._classic_members.leave(group, leaving)
+        return self.classic.leave(_classic(group), leaving)
 
     # --- administration and commits
 
@@ -324,25 +355,29 @@ class GroupCoordinator:
             raise GroupIdNotFound(f"there is no group {group_id}")
         return group
 
-    def group_for_commit(
-        self, group_id: str, member_id: str, instance_id: str | None, generation_id: int, version: int
-    ) -> Group:
-        """The group in which a client may commit offsets; a commit extends the session of a member.
+    def group_for_commit(self, committer: Committer, changes: OffsetChanges) -> Group:
+        """The group in which a client may commit these offsets; a commit extends the session of a classic member.
 
         A client that is no member may commit in a group that does not exist: it gets a new one, which `commit` keeps.
-        Raises GroupIdNotFound or, below OffsetCommit v9, IllegalGeneration, and what `fencing.check_commit` does.
+        Raises GroupIdNotFound or IllegalGeneration where there is no group, and what the checks of its kind do.
         """
-        group = self.groups.get(group_id)
+        group = self.groups.get(changes.group_id)
         if group is None:
-            if generation_id >= 0:
-                error = GroupIdNotFound if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration
-                raise error("there is no such group")
-            group = Group(group_id, self._clock.now_ms())
-        check_commit(group, member_id, instance_id, generation_id)
-        member = group.members.get(member_id)
-        if member is not None and group.state in (PREPARING, STABLE):
-            self._rebalancer.sessions.extend(member, group)
+            if committer.generation_id >= 0:
+                raise _NO_GROUP[(committer.version or 0) >= GROUP_ID_NOT_FOUND_SINCE]("there is no such group")
+            group = ClassicGroup(changes.group_id, self._clock.now_ms())
+        group.check_commit(committer, partial(self._places, changes))
+        if isinstance(group, ClassicGroup) and not committer.is_transactional:
+            self.classic.committed(group, committer.member_id)
         return group
+
+    def _places(self, changes: OffsetChanges) -> Iterator[Place]:
+        """The partitions of these offsets; a commit in a transaction does not tell the ids of its topics."""
+        for topic_partition, committed in changes.outcome:
+            topic_id = ZERO_UUID if committed is None else committed.topic_id
+            if topic_id == ZERO_UUID:
+                topic_id = self._catalog.id_of(topic_partition.topic) or ZERO_UUID
+            yield Place(topic_partition.topic, topic_id, topic_partition.partition)
 
     async def commit(self, group: Group, changes: OffsetChanges) -> None:
         """Write offsets of a group, which is kept in memory then. Raises what `GroupStore.write_offsets` does."""
@@ -350,22 +385,31 @@ class GroupCoordinator:
         await self.store.write_offsets(changes, group.offsets, applied)
         self.changed(group.group_id)
 
-    def rebalance(self, group_id: str, reason: str) -> None:
-        """Ask all members of a group to join again; nothing changes while they do. Raises what `find` does, and
-        UnknownMemberId for a group without members."""
+    async def rebalance(self, group_id: str, reason: str) -> None:
+        """Have the members of a group join again, or its target assignment computed anew; nothing else changes. Raises
+        what `find` does, and UnknownMemberId for a group without members."""
         group = self.find(group_id)
         if not group.members:
             raise UnknownMemberId("the group has no members")
-        if can_rebalance(group.state):
-            self._rebalancer.prepare_rebalance(group, reason)
+        if isinstance(group, ModernGroup):
+            await self.life_of(group).rebalance(group)
+        else:
+            self.classic.rebalance(_classic(group), reason)
+
+    async def expel(self, group_id: str, member_id: str, reason: str) -> None:
+        """Remove a member, if it is one. Raises what `find` and the store do."""
+        group = self.find(group_id)
+        if isinstance(group, ModernGroup):
+            await self.life_of(group).remove(group_id, {member_id: reason}, is_expelled=False)
+        else:
+            self.classic.leave(_classic(group), [Leaving(member_id, reason=reason)])
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
         does. The group is Dead until its tombstone is replicated, even if that times out."""
         group = self.find(group_id)
         group.check_delete()
-        before = group.stored({})
-        self._rebalancer.mark_dead(group, CoordinatorNotAvailable)  # clients try again meanwhile
+        restore = self._mark_removed(group)
         is_appended = False
 
         def applied(written: AppendedBatch) -> None:
@@ -374,26 +418,32 @@ class GroupCoordinator:
             written.when_replicated(partial(self.groups.drop, group))
 
         try:
-            await self.store.write_tombstone(group_id, group.offsets, applied)
+            await self.store.write_tombstones(group_id, group.offsets, group.tombstones(), applied)
         finally:
             if not is_appended and self.groups.get(group_id) is group:
-                self._replace(group, before)
+                restore()
+
+    def _mark_removed(self, group: Group) -> Callable[[], None]:
+        """Make a group Dead; the returned call undoes it."""
+        if isinstance(group, ModernGroup):
+            group.mark_removed()
+            return partial(group.mark_removed, is_removed=False)
+        classic = _classic(group)
+        before = classic.stored({})
+        self.classic.mark_removed(classic)
+        return partial(self._replace, classic, before)
 
     def _group_of_member(self, group_id: str) -> Group:
         """The group of a request that a member sends. Raises UnknownMemberId if it does not exist, InvalidGroupId,
         NotCoordinator, CoordinatorLoadInProgress."""
         self.store.check(group_id)
         group = self.groups.get(group_id)
-        if group is None:
-            raise UnknownMemberId("there is no such group")
+        if not isinstance(group, (ClassicGroup, ConsumerGroup)):
+            raise UnknownMemberId("there is no such group for members of the classic protocol")
         return group
 
 
-def _discard(shards: list[dict[str, Group]]) -> Steps:
-    """Free unloaded groups a few at a time, because freeing a million offsets takes long."""
-    for shard in shards:
-        while shard:
-            _, group = shard.popitem()
-            for _ in group.offsets.clear():
-                yield
-            yield
+def _classic(group: Group) -> ClassicGroup:
+    """The group, which is known to be a classic one."""
+    assert isinstance(group, ClassicGroup)
+    return group

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.records.record import Record
 from ...protocol.topics import TopicPartition
@@ -27,16 +27,28 @@ from .group_records import (
     key_type,
     split_offset_key,
 )
+from .modern import record_format
+
+if TYPE_CHECKING:
+    from .modern.changes import Change
 
 log = logging.getLogger("kmini.internal_topics")
+
+ReadChange = Callable[[int, str, bytes], "Change[Any] | None"]
+"""Makes the change of a record: of the type and the name in its key, and its value. None for a record of an old version
+that means nothing any more. Raises CorruptRecord."""
 
 
 class LoadedGroup(NamedTuple):
     """A group as its partition holds it."""
 
     metadata: GroupMetadata | None
-    """None for a group that only holds offsets (a simple consumer's), or whose protocol is not served here."""
+    """None for a group that only holds offsets (a simple consumer's), and for one of another kind."""
     offsets: CommittedOffsets
+    kind: str = ""
+    """The kind of a group that the coordinator assigns, as ListGroups names it; empty for any other."""
+    changes: Sequence[Change[Any]] = ()
+    """The changes that make it, of such a group."""
 
 
 def read_groups(partition_log: PartitionLog) -> dict[str, LoadedGroup]:
@@ -66,6 +78,8 @@ class _Stored:
 
     def __init__(self) -> None:
         self._metadata: dict[bytes, bytes] = {}
+        self._of_modern_groups: dict[str, dict[bytes, bytes]] = {}
+        """Values by group id, and by key."""
         self._offsets: dict[bytes, dict[int, bytes]] = {}
         """Values by the prefix of their keys, which most keys share with many others, and by partition."""
         self._pending: dict[int, dict[bytes, _Pending]] = {}
@@ -75,11 +89,22 @@ class _Stored:
             self._set(key, record.value)
             if self._pending:
                 self._supersede(key, record)
-        elif key_type(key) == GROUP:
+        elif (kind := key_type(key)) == GROUP:
             if record.value is None:
                 self._metadata.pop(key, None)
             else:
                 self._metadata[key] = record.value
+        elif kind in record_format.KINDS:
+            self._set_of_modern_group(key, record.value)
+
+    def _set_of_modern_group(self, key: bytes, value: bytes | None) -> None:
+        group_id = record_format.decode_key(key).group_id
+        values = self._of_modern_groups.setdefault(group_id, {})
+        values.pop(key, None)
+        if value is not None:
+            values[key] = value
+        if not values:
+            del self._of_modern_groups[group_id]
 
     def _set(self, key: bytes, value: bytes | None) -> None:
         prefix, partition = split_offset_key(key)
@@ -125,6 +150,12 @@ class _Stored:
             except CorruptRecord as error:
                 log.error("%s: a group is left out: %s", topic_partition, error)
             yield
+        while self._of_modern_groups:
+            group_id, of_group = self._of_modern_groups.popitem()
+            kind = record_format.KINDS[key_type(next(reversed(of_group)))]
+            changes = yield from _changes(topic_partition, kind, of_group)
+            if changes:
+                groups[group_id] = LoadedGroup(None, CommittedOffsets(), kind, changes)
         while self._offsets:
             prefix, values = self._offsets.popitem()
             if values:
@@ -136,6 +167,36 @@ class _Stored:
                 except CorruptRecord as error:
                     log.error("%s: the record at %d is left out: %s", topic_partition, one.record_offset, error)
                 yield
+
+
+def _reader(kind: str) -> ReadChange:
+    """What reads the records of this kind of group, imported when there are some."""
+    if kind == record_format.CONSUMER:
+        from .consumer import state_changes as consumer
+
+        return consumer.read_change
+    from .streams import state_changes as streams
+
+    return streams.read_change
+
+
+def _changes(
+    topic_partition: TopicPartition, kind: str, values: Mapping[bytes, bytes]
+) -> Generator[None, None, list[Change[Any]]]:
+    """Decode the records of a group of this kind, in steps, in the order in which their changes can be applied."""
+    read_change = _reader(kind)
+    changes: list[Change[Any]] = []
+    for key, value in sorted(values.items()):  # by type: members before what they have
+        try:
+            key_type, _, name = record_format.decode_key(key)
+            change = read_change(key_type, name, value) if record_format.KINDS[key_type] == kind else None
+        except CorruptRecord as error:
+            log.error("%s: a record of a %s group is left out: %s", topic_partition, kind, error)
+            continue
+        if change is not None:
+            changes.append(change)
+        yield
+    return changes
 
 
 def _decode_offsets(

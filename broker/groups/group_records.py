@@ -4,7 +4,10 @@
 |-------------------------------------|----------------------------------------------------------|
 | 1, group, topic, partition (or 0, …) | a committed offset; versions 0 to 4                     |
 | 2, group                            | the group, as of its last rebalance; versions 0 to 4     |
-| 3 to 8, 16, … group, …              | group protocols that are not served here                 |
+| 3 to 8, 16, group, …                | consumer groups: `consumer/consumer_group_records.py`    |
+| 10 to 15, 17, …                     | group protocols that are not served here                 |
+
+`modern/record_format.py` has the shape of all below the first two.
 
 A key begins with its type, a value with its version, an int16 each. The length of a string is an int16, from version 4
 on (flexible) a varint. Like Apache Kafka 4.3, kmini writes key type 1 with version 4, or with version 1 if the offset

@@ -140,14 +140,23 @@ class GroupStore:
 
     # --- writing
 
-    async def write_group(self, group_id: str, metadata: GroupMetadata, applied: Applied | None = None) -> None:
-        """Store a group; `applied` is called once the record is appended. Raises CoordinatorNotAvailable,
-        CoordinatorLoadInProgress, NotCoordinator or UnknownServerError."""
-        await self._append(group_id, [(group_key(group_id), encode_group(metadata))], applied)
+    async def write_group(
+        self,
+        group_id: str,
+        metadata: GroupMetadata,
+        applied: Applied | None = None,
+        before: Collection[KeyValue] = (),
+    ) -> None:
+        """Store a classic group; `applied` is called once the record is appended. `before` has tombstones of another
+        kind of group. Raises CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator or
+        UnknownServerError."""
+        await self.write(group_id, [*before, (group_key(group_id), encode_group(metadata))], applied)
 
-    async def write_tombstone(self, group_id: str, offsets: CommittedOffsets, applied: Applied | None = None) -> None:
+    async def write_tombstones(
+        self, group_id: str, offsets: CommittedOffsets, tombstones: Collection[KeyValue], applied: Applied | None = None
+    ) -> None:
         """Delete a group and all its offsets from the log and from `offsets`; `applied` is called once the group's own
-        tombstone is appended. Raises what `write_group` does; some of the offsets may be deleted then.
+        `tombstones` are appended. Raises what `write_group` does; some of the offsets may be deleted then.
 
         A group with very many offsets takes several batches; offsets that are committed meanwhile are deleted, too.
         """
@@ -164,8 +173,8 @@ class GroupStore:
             await self.write_offsets(changes, offsets)
             if turn.is_over:
                 await turn.next()
-        records = [*changes.records, (group_key(group_id), None)]
-        await self._append(group_id, records, _both(partial(changes.apply_to, offsets), applied))
+        records = [*changes.records, *tombstones]
+        await self.write(group_id, records, _both(partial(changes.apply_to, offsets), applied))
 
     async def _drop_pending(self, group_id: str, offsets: CommittedOffsets, turn: Turn) -> None:
         """Delete pending offsets, also in the log: the markers of their transactions come later."""
@@ -193,7 +202,7 @@ class GroupStore:
         """Append changes and apply them to `offsets`; `applied` is called once they are appended. Raises what
         `write_group` does; `offsets` are unchanged then, unless only the replicas were late."""
         if changes:
-            await self._append(changes.group_id, changes.records, _both(partial(changes.apply_to, offsets), applied))
+            await self.write(changes.group_id, changes.records, _both(partial(changes.apply_to, offsets), applied))
 
     async def replicated(self, group_id: str) -> None:
         """Wait until every in-sync replica has all that was written of the group. Raises what `write_group` does."""
@@ -203,15 +212,17 @@ class GroupStore:
         """Append changes as part of a producer's transaction; `applied` is called once they are appended. Raises what
         `write_group` does, and InvalidProducerEpoch."""
         if changes:
-            await self._append(changes.group_id, changes.records, applied, producer)
+            await self.write(changes.group_id, changes.records, applied, producer)
 
-    async def _append(
+    async def write(
         self,
         group_id: str,
         records: Collection[KeyValue],
         applied: Applied | None,
         producer: Producer = NO_PRODUCER,
     ) -> None:
+        """Append records of a group as one batch; `applied` is called once they are appended. Raises what `write_group`
+        does."""
         timeout_ms = self._replica_manager.config.current.offsets_commit_timeout_ms
         await self.topic.append(group_id, records, timeout_ms=timeout_ms, producer=producer, applied=applied)
 

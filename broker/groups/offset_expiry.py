@@ -22,7 +22,6 @@ from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
 from ..scheduler import Turn
 from .committed_offsets import CommittedOffset
-from .group_states import EMPTY, STABLE
 
 if TYPE_CHECKING:
     from .group import Group
@@ -60,7 +59,7 @@ async def expire(coordinator: CleanedCoordinator, now_ms: int, retention_ms: int
 
 async def _expire(coordinator: CleanedCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
     removed = dict(expired(group, now_ms, retention_ms))
-    if len(removed) == len(group.offsets) and group.state is EMPTY and not group.offsets.has_pending:
+    if len(removed) == len(group.offsets) and group.is_empty and not group.offsets.has_pending:
         log.info("group %r is deleted, with %d expired offsets", group.group_id, len(removed))
         await coordinator.delete(group.group_id)
     else:
@@ -71,12 +70,9 @@ async def _expire(coordinator: CleanedCoordinator, group: Group, now_ms: int, re
 
 def expired(group: Group, now_ms: int, retention_ms: int) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
     """The expired offsets of a group; see the table above."""
-    empty_since_ms = None
-    if group.protocol_type is not None:
-        if group.state is EMPTY:
-            empty_since_ms = group.state_timestamp_ms
-        elif group.state is not STABLE or group.subscribed_topics() is None:
-            return
+    if group.keeps_all_offsets:
+        return
+    empty_since_ms = group.empty_since_ms
     for topic, partitions in group.offsets.by_topic.items():
         if group.is_subscribed_to(topic):
             continue
@@ -104,10 +100,9 @@ def next_expiry_ms(coordinator: CleanedCoordinator, retention_ms: int) -> int | 
     """
     earliest: int | None = None
     for group in coordinator.groups.values():
-        if not group.offsets and group.state is EMPTY:
+        if not group.offsets and group.is_empty:
             return 0
-        is_left = group.protocol_type is not None and group.state is EMPTY
-        empty_since_ms = group.state_timestamp_ms if is_left else None
+        empty_since_ms = group.empty_since_ms
         for partitions in group.offsets.by_topic.values():
             for committed in partitions.values():
                 over_ms = _over_ms(committed, empty_since_ms, retention_ms)

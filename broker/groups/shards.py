@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from .group import Group
+
+if TYPE_CHECKING:
+    from ..coordinators.loader import Steps
 
 
 class Shards(Mapping[str, Group]):
@@ -51,3 +55,13 @@ class Shards(Mapping[str, Group]):
             return [self._shards.pop(number)] if number in self._shards else []
         removed, self._shards = [*self._shards.values()], {}
         return removed
+
+
+def discard(shards: list[dict[str, Group]]) -> Steps:
+    """Free unloaded groups a few at a time, because freeing a million offsets takes long."""
+    for shard in shards:
+        while shard:
+            _, group = shard.popitem()
+            for _ in group.offsets.clear():
+                yield
+            yield

@@ -9,15 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import IllegalGeneration
 from ...protocol.topics import TopicPartition
 from ..coordinators.coordinator_topic import AppendedBatch, Producer
-from .fencing import check_commit
-from .group import Group
 
 if TYPE_CHECKING:
-    from ..clock import Clock
     from ..replication.partition import Partition
+    from .group import Group
     from .group_coordinator import GroupCoordinator
     from .group_store import OffsetChanges
 
@@ -25,10 +22,9 @@ if TYPE_CHECKING:
 class TransactionalOffsets:
     """The pending offsets of the groups that this broker coordinates. Belongs to the broker's loop."""
 
-    def __init__(self, coordinator: GroupCoordinator, clock: Clock) -> None:
+    def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
         self._topic = coordinator.store.topic
-        self._clock = clock
         self._groups: dict[tuple[int, int], set[str]] = {}
         """Ids of the groups with pending offsets, by partition number and producer id."""
 
@@ -45,20 +41,6 @@ class TransactionalOffsets:
     def partition_of(self, group_id: str) -> Partition:
         """The partition that holds a group. Raises NotCoordinator."""
         return self._topic.partition_of(group_id)
-
-    def group_for_commit(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> Group:
-        """The group in which a client may commit offsets in a transaction (KIP-447).
-
-        A client that is no member may commit in a group that does not exist: it gets a new one, which `commit` keeps.
-        Raises IllegalGeneration, and what `fencing.check_commit` does.
-        """
-        group = self._coordinator.groups.get(group_id)
-        if group is None:
-            if generation_id >= 0:
-                raise IllegalGeneration("there is no such group")
-            group = Group(group_id, self._clock.now_ms())
-        check_commit(group, member_id, instance_id, generation_id, is_transactional=True)
-        return group
 
     async def commit(self, group: Group, changes: OffsetChanges, producer: Producer) -> None:
         """Write offsets as part of a producer's transaction, and make them pending; a new group is kept in memory then.

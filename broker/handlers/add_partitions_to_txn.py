@@ -3,7 +3,7 @@
 Clients send versions 0 to 3. All partitions of a request join the transaction, or none: beside an unknown or an
 internal partition (TOPIC_AUTHORIZATION_FAILED) the others are answered OPERATION_NOT_ATTEMPTED. Brokers send versions 4
 and 5, for many transactions at once, to add partitions or (`verify_only`) to ask whether they take part (KIP-890); each
-transaction is answered by itself.
+transaction is answered by itself. A broker adds partitions for a client of the second version of transactions.
 
 A producer with an old epoch gets INVALID_PRODUCER_EPOCH before version 2, and PRODUCER_FENCED from version 2 on
 (KIP-588).
@@ -38,6 +38,7 @@ from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import each, whole
 from ..security.resources import AclOperation, ResourceType
+from ..transactions.producer_epochs import EPOCH_PER_TRANSACTION
 
 BATCHED_SINCE = 4
 FENCED_SINCE = 2
@@ -133,7 +134,8 @@ async def _codes(asked: Transaction, context: Context) -> Mapping[TopicPartition
     try:
         if asked.verify_only:
             return coordinator.verify(asked.transactional_id, producer, partitions)
-        await coordinator.add_partitions(asked.transactional_id, producer, partitions)
+        client_version = EPOCH_PER_TRANSACTION if context.version >= BATCHED_SINCE else 0
+        await coordinator.add_partitions(asked.transactional_id, producer, partitions, client_version=client_version)
     except Exception as failure:
         error = kafka_error(failure, "adding partitions to a transaction")
         return dict.fromkeys(partitions, code_for(error, context.version, FENCED_SINCE))

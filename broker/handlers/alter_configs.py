@@ -1,4 +1,4 @@
-"""AlterConfigs, versions 0 to 2: replace all settings of topics and of this broker (KIP-133).
+"""AlterConfigs, versions 0 to 2: replace all settings of topics, groups and of this broker (KIP-133).
 
 A setting that the request does not name returns to its default; IncrementalAlterConfigs leaves such settings alone.
 Loggers cannot be altered. `config_changes.py` has the rules.

@@ -1,9 +1,10 @@
-"""DescribeConfigs, versions 0 to 4: list the settings of topics and of this broker, with their sources (KIP-226).
+"""DescribeConfigs, versions 0 to 4: list the settings of topics, of groups and of this broker, with their sources
+(KIP-226).
 
-An answer has every setting of the two tables, from version 3 on with type and documentation, and the levels of this
+An answer has every setting of the tables, from version 3 on with type and documentation, and the levels of this
 process's loggers (KIP-412). Settings that Apache Kafka does not have (`kmini.…`) are listed only where they are set, or
-asked for by name. A broker's empty name stands for the settings made for all brokers while they run. Client metrics and
-groups have no settings here.
+asked for by name. A broker's empty name stands for the settings made for all brokers while they run. A group need not
+exist. Client metrics have no settings here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ...protocol.messages.describe_configs import (
     BROKER_LOGGER,
     DEFAULT_CONFIG,
     DYNAMIC_BROKER_LOGGER_CONFIG,
+    GROUP,
     TOPIC,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -29,7 +31,13 @@ from ..scheduler import Turn
 from ..security.config_resources import config_resource_by_resource, on_each_config_resource
 from ..security.resources import AclOperation
 from ..settings.log_levels import levels
-from ..settings.setting_descriptions import Setting, broker_settings, settings_for_all_brokers, topic_settings
+from ..settings.setting_descriptions import (
+    Setting,
+    broker_settings,
+    group_settings,
+    settings_for_all_brokers,
+    topic_settings,
+)
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -110,6 +118,10 @@ def _settings_of(resource: DescribeConfigsRequest.Resource, services: Services) 
             return settings_for_all_brokers(services.config.current)
         check_is_this_broker(name, services.node_id)
         return broker_settings(services.config.current)
+    if resource.resource_type == GROUP:
+        if not name:
+            raise InvalidRequest("the name of a group was expected")
+        return group_settings(services.controller.group_configs.get(name, {}), services.config.current)
     raise InvalidRequest(f"resource type {resource.resource_type} has no settings here")
 
 

@@ -1,7 +1,7 @@
 """DescribeGroups, versions 0 to 6: list state, members and assignments of groups.
 
 Only a Stable group shows the metadata and the protocol of its members. An unknown group is Dead, and GROUP_ID_NOT_FOUND
-from version 6 on (KIP-1043); so is a group whose records are all above the high watermark.
+from version 6 on (KIP-1043); so is a group of another kind, and one whose records are all above the high watermark.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from ...protocol.messages.describe_groups import DescribeGroupsRequest, Describe
 from ...protocol.messages.metadata import NOT_ASKED_FOR
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..groups.group import Group
-from ..groups.group_states import GroupState
+from ..groups.classic.classic_group import ClassicGroup
+from ..groups.classic.group_states import GroupState
 from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import each
@@ -59,6 +59,8 @@ async def describe_groups(request: DescribeGroupsRequest, context: Context) -> D
 def _describe(group_id: str, context: Context) -> DescribeGroupsResponse.Group:
     try:
         group = context.services.groups.find(group_id, shown_only=True)
+        if not isinstance(group, ClassicGroup):
+            raise GroupIdNotFound(f"group {group_id} is not a classic group")
     except GroupIdNotFound as error:
         nothing = Description(group_id=group_id, group_state=GroupState.DEAD.value)
         if context.version >= NOT_FOUND_SINCE:
@@ -76,7 +78,7 @@ def _describe(group_id: str, context: Context) -> DescribeGroupsResponse.Group:
     )
 
 
-def _members(group: Group, protocol: str | None) -> list[DescribeGroupsResponse.Group.Member]:
+def _members(group: ClassicGroup, protocol: str | None) -> list[DescribeGroupsResponse.Group.Member]:
     return [
         Description.Member(
             member_id=member.member_id,

@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs, versions 0 to 1: change single settings of topics and of this broker, and levels of loggers
-(KIP-339, KIP-412).
+"""IncrementalAlterConfigs, versions 0 to 1: change single settings of topics, groups and of this broker, and levels of
+loggers (KIP-339, KIP-412).
 
-A broker's empty name stands for all brokers. Client metrics and groups have no settings here. `config_changes.py` has
+A broker's empty name stands for all brokers. Client metrics have no settings here. `config_changes.py` has
 the rules.
 """
 

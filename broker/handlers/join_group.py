@@ -14,7 +14,7 @@ from __future__ import annotations
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..groups.member import Joining, JoinResult
+from ..groups.classic.member import Joining, JoinResult
 from ..security.guarding import demands
 from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType

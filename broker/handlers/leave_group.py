@@ -11,7 +11,7 @@ from ...protocol.errors import NONE, KafkaError, UnknownMemberId
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..groups.member import Leaving
+from ..groups.classic.member import Leaving
 from ..scheduler import Turn
 from ..security.guarding import demands
 from ..security.permission_kinds import whole
@@ -38,7 +38,7 @@ async def _leave(request: LeaveGroupRequest, context: Context) -> LeaveGroupResp
     coordinator = context.services.groups
     if context.version < MANY_SINCE:
         try:
-            (error_code,) = coordinator.leave(request.group_id, [Leaving(request.member_id)])
+            (error_code,) = await coordinator.leave(request.group_id, [Leaving(request.member_id)])
         except KafkaError as error:
             error_code = error.code
         return LeaveGroupResponse(error_code=error_code)
@@ -48,7 +48,7 @@ async def _leave(request: LeaveGroupRequest, context: Context) -> LeaveGroupResp
         batch = request.members[begin : begin + _AT_A_TIME]
         leaving = [Leaving(member.member_id, member.group_instance_id, member.reason or "") for member in batch]
         try:
-            outcomes += coordinator.leave(request.group_id, leaving)
+            outcomes += await coordinator.leave(request.group_id, leaving)
         except UnknownMemberId as error:  # there is no such group
             outcomes += [error.code] * len(leaving)
         except KafkaError as error:

@@ -1,16 +1,15 @@
 """ListConfigResources, versions 0 to 1: list the resources that have settings, by type (KIP-714, KIP-1142).
 
-These are the topics, and this broker with its loggers. There are no client metrics, the only type of version 0, and no
-groups with settings.
+These are the topics, the brokers with their loggers, and the groups that have settings of their own. There are no
+client metrics, the only type of version 0.
 """
 
 from __future__ import annotations
 
 from ...protocol.errors import UnsupportedVersion
-from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
+from ...protocol.messages.describe_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from ...protocol.messages.list_config_resources import (
     CLIENT_METRICS,
-    GROUP,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
@@ -46,8 +45,9 @@ async def list_config_resources(request: ListConfigResourcesRequest, context: Co
         for broker in controller.brokers
     ]
     turn = Turn()
-    for name in list(controller.topics) if TOPIC in wanted else ():
-        if turn.is_over:
-            await turn.next()
-        resources.append(Resource(resource_name=name, resource_type=TOPIC))
+    for resource_type, names in ((GROUP, controller.group_configs), (TOPIC, controller.topics)):
+        for name in list(names) if resource_type in wanted else ():
+            if turn.is_over:
+                await turn.next()
+            resources.append(Resource(resource_name=name, resource_type=resource_type))
     return ListConfigResourcesResponse(config_resources=resources)

@@ -1,6 +1,6 @@
 """ListGroups, versions 0 to 5: list the groups that this broker coordinates, by state (KIP-518) and type (KIP-848).
 
-All groups have the classic type. A group is listed once the high watermark covers one of its records. An empty filter
+A group is listed once the high watermark covers one of its records. An empty filter
 matches every group; a filter of unknown names matches none.
 """
 
@@ -14,8 +14,6 @@ from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import shown, suffices
 from ..security.resources import AclOperation, ResourceType
-
-CLASSIC = "classic"
 
 
 async def guard(call: Call) -> ListGroupsResponse:
@@ -40,20 +38,20 @@ async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroup
         return ListGroupsResponse(error_code=error.code)
     states = {state.strip().lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
-    if types and CLASSIC not in types:
-        return ListGroupsResponse()
     listed = []
     turn = Turn()
     for group in context.services.groups.shown():
         if turn.is_over:
             await turn.next()
+        if types and group.group_type not in types:
+            continue
         if not states or group.shown_state.value.lower() in states:
             listed.append(
                 ListGroupsResponse.Group(
                     group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
+                    protocol_type=group.shown_protocol_type,
                     group_state=group.shown_state.value,
-                    group_type=CLASSIC,
+                    group_type=group.group_type,
                 )
             )
     return ListGroupsResponse(groups=listed)

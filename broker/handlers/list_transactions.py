@@ -21,7 +21,7 @@ from ..transactions.transaction import Transaction
 from ..transactions.transaction_states import TransactionState
 
 if TYPE_CHECKING:
-    from ..transactions.regular_expressions import Pattern
+    from ..regular_expressions import Pattern
 
 _STATES = {state.wire_name: state for state in TransactionState}
 
@@ -73,7 +73,7 @@ class _Filters:
         self._now_ms = now_ms
         self._pattern: Pattern | None = None
         if request.transactional_id_pattern:
-            from ..transactions.regular_expressions import Pattern  # patterns are rare
+            from ..regular_expressions import Pattern  # patterns are rare
 
             self._pattern = Pattern(request.transactional_id_pattern)
 

@@ -25,6 +25,7 @@ from ..api.request_context import Context
 from ..controller.topology import Topic
 from ..groups.commits import Commit
 from ..groups.committed_offsets import CommittedOffset
+from ..groups.group import Committer
 from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import each, whole
@@ -126,11 +127,8 @@ async def _write(request: OffsetCommitRequest, commit: Commit, context: Context)
     if context.version == 0:
         coordinator.store.coordinator_of(request.group_id)  # such clients never ask FindCoordinator
     coordinator.store.check(request.group_id, allow_empty=True)
-    group = coordinator.group_for_commit(
-        request.group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id_or_member_epoch,
-        context.version,
+    changes = commit.changes
+    committer = Committer(
+        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, context.version
     )
-    await coordinator.commit(group, commit.changes)
+    await coordinator.commit(coordinator.group_for_commit(committer, changes), changes)

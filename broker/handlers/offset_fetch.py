@@ -158,6 +158,8 @@ class Reader:
                 coordinator.store.coordinator_of(asked.group_id)  # such clients never ask FindCoordinator
             coordinator.store.check(asked.group_id, allow_empty=True)
             group = coordinator.groups.get(asked.group_id)
+            if group is not None:
+                group.check_fetch(asked.member_id, asked.member_epoch)
             offsets = CommittedOffsets() if group is None else group.offsets
             topics = await (self._everything(offsets) if asked.topics is None else self._these(asked, offsets))
             if self._require_stable:

@@ -16,6 +16,9 @@ Each partition of a request takes two steps, and has its own outcome:
    `_append_later` checks the replicas in sync itself, because the check of the transaction comes before that and may
    wait.
 
+From version 12 on, the partitions of transactional batches join the transaction, all together and before step 2
+(KIP-890).
+
 With acks=1 the answer comes after the append, with acks=-1 when the high watermark has passed it (`DelayedProduce`),
 and with acks=0 never: an error closes the connection, because the client reads no answer. From version 13 on the
 request gives topics by id (KIP-516).
@@ -140,9 +143,11 @@ def _not_produced(topics: list[ProduceRequest.Topic], code: int) -> list[Produce
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append to every partition, and wait for the replicas with acks=-1."""
     try:
-        transaction = transaction_of(request)
+        transaction = transaction_of(request, context.services, context.version)
     except KafkaError as error:
         return _refuse_all(request, error)
+    if transaction is not None and transaction.joins:
+        await transaction.join(_transactional(request, context))
     acks = request.acks
     outcomes: list[Outcome] = []
     turn_ends_s = 0.0
@@ -182,6 +187,21 @@ def _refuse_all(request: ProduceRequest, error: KafkaError) -> ProduceResponse |
     return _response(
         request, [Outcome(None, None, error) for topic in request.topic_data for _ in topic.partition_data]
     )
+
+
+def _transactional(request: ProduceRequest, context: Context) -> list[tuple[Partition, memoryview]]:
+    """The transactional batches that pass the first step, with their partitions. `_append` refuses the others."""
+    found = []
+    now_ms = context.services.clock.now_ms()
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            try:
+                partition, records, _ = _checked(topic, data, request.acks, context, now_ms)
+            except Exception:
+                continue
+            if is_transactional(records):
+                found.append((partition, records))
+    return found
 
 
 def _append(
@@ -266,14 +286,11 @@ async def _append_later(
     partition = None  # as the outcome of a refused transaction has it
     try:
         if transaction is not None:
-            await transaction.check(context.services.transactions, leader, context.version)
+            transaction.check(leader, records)
         partition = leader
         if acks == ALL_IN_SYNC:
             partition.check_min_isr()
-        check_again = None
-        if transaction is not None:
-            transactions = context.services.transactions
-            check_again = partial(transaction.check, transactions, partition, context.version)
+        check_again = None if transaction is None else partial(transaction.check, partition, records)
         connection, appender = context.connection, context.services.appender
         return Outcome(partition, await appender.validate_and_append(partition, records, connection, check_again))
     except Exception as error:

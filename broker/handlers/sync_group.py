@@ -10,7 +10,7 @@ from ...protocol.errors import InconsistentGroupProtocol
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..groups.group_coordinator import Syncing
+from ..groups.classic.classic_groups import Syncing
 from ..security.guarding import demands
 from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType

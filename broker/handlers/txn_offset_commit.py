@@ -1,9 +1,9 @@
-"""TxnOffsetCommit, versions 0 to 4: commit offsets of a group as part of a transaction (KIP-98).
+"""TxnOffsetCommit, versions 0 to 5: commit offsets of a group as part of a transaction (KIP-98).
 
-The group's partition of `__consumer_offsets` must take part in the transaction (AddOffsetsToTxn). The group then checks
-the member as in OffsetCommit (version 3, KIP-447). The offsets are pending until the transaction ends: all offsets of a
-request, except those of unknown partitions. Version 5 belongs to the second version of transactions (KIP-890), which is
-not offered.
+The group's partition of `__consumer_offsets` must take part in the transaction (AddOffsetsToTxn). Version 5 belongs to
+the second version of transactions (KIP-890): the partition joins the transaction by itself, which begins with that if
+none is open. The group then checks the member as in OffsetCommit (version 3, KIP-447). The offsets are pending until
+the transaction ends: all offsets of a request, except those of unknown partitions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 from ...protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
-    NotEnoughReplicas,
     UnknownTopicOrPartition,
 )
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -24,6 +23,7 @@ from ..api.request_context import Context
 from ..coordinators.coordinator_topic import Producer
 from ..groups.commits import Commit
 from ..groups.committed_offsets import CommittedOffset
+from ..groups.group import Committer
 from ..scheduler import Turn
 from ..security.guarding import Call, refused_partitions
 from ..security.permission_kinds import each, whole
@@ -33,6 +33,7 @@ from ..transactions import verification
 LOADING_SINCE = 2
 """The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
 ABORTABLE_SINCE = 4
+JOINS_SINCE = 5
 
 
 async def guard(call: Call) -> Any:
@@ -109,17 +110,24 @@ async def _write(request: TxnOffsetCommitRequest, commit: Commit, context: Conte
         raise CoordinatorNotAvailable(error.message) from error
     offsets = services.transactional_offsets
     producer = Producer(request.producer_id, request.producer_epoch)
-    try:
-        verification.verify(
-            services.transactions,
-            request.transactional_id,
-            producer,
-            offsets.partition_of(request.group_id),
-            knows_abortable=context.version >= ABORTABLE_SINCE,
-        )
-    except NotEnoughReplicas as error:  # which clients of a group do not know
-        raise CoordinatorNotAvailable(error.message) from error
-    group = offsets.group_for_commit(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id
-    )
-    await offsets.commit(group, commit.changes, producer)
+    await _take_part(request, producer, context)
+    changes = commit.changes
+    committer = Committer(request.member_id, request.group_instance_id, request.generation_id, version=None)
+    group = services.groups.group_for_commit(committer, changes)
+    await offsets.commit(group, changes, producer)
+
+
+async def _take_part(request: TxnOffsetCommitRequest, producer: Producer, context: Context) -> None:
+    """Check that the group's partition takes part in the transaction; from JOINS_SINCE on it joins it. Raises
+    KafkaError."""
+    transactions, transactional_id = context.services.transactions, request.transactional_id
+    partition = context.services.transactional_offsets.partition_of(request.group_id)
+    joins = context.version >= JOINS_SINCE
+    is_checked = joins or transactions.verifies_partitions
+    if not is_checked or not verification.needs_verification(partition, producer):
+        return
+    if joins:
+        await verification.add_partitions(transactions, transactional_id, producer, [partition])
+    else:
+        knows_abortable = context.version >= ABORTABLE_SINCE
+        verification.verify(transactions, transactional_id, producer, partition, knows_abortable=knows_abortable)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.messages.describe_configs import TOPIC, DescribeConfigsRequest
+from ...protocol.messages.describe_configs import GROUP, TOPIC, DescribeConfigsRequest
 from .guarding import Call
 from .permission_kinds import Permission, each
 from .resources import AclOperation, ResourceType
-
-GROUP = 32
-"""The resource type of a group's settings (KIP-848)."""
 
 
 def on_each_config_resource(operation: AclOperation) -> list[Permission]:

@@ -1,9 +1,10 @@
 """The settings of a broker: one table, Kafka's names and defaults, from which everything about settings is read.
 
 `differs=` says why a line is not Kafka's, `no_effect=` why a value that is accepted changes nothing. Keys that begin
-with `kmini.` are our own. The settings that give topics their defaults (`log.retention.ms`, `message.max.bytes`, ...)
-are not repeated here: they are the `broker=` column of the table of topic settings in `storage/log_config.py`. Keys of
-Kafka's without meaning here stand in `ignored_keys.py`.
+with `kmini.` are our own. The table goes on in `group_settings.py`, with the newer group protocols. The settings that
+give topics their defaults (`log.retention.ms`, `message.max.bytes`, ...) are not repeated here: they are the `broker=`
+column of the table of topic settings in `storage/log_config.py`. Keys of Kafka's without meaning here stand in
+`ignored_keys.py`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,9 @@ from ...storage.config_key import (
     STRING,
     ConfigKey,
     Rule,
-    Settings,
     at_least,
     between,
     closest,
-    each_of,
     exactly,
     key,
     one_of,
@@ -49,14 +48,13 @@ from ..network.listeners import (
     check_listeners,
 )
 from ..security.security_settings import check_security, is_listener_setting
+from .group_settings import BrokerGroupSettings
 from .ignored_keys import is_ignored
 from .replica_selectors import LEADER_ONLY, RACK_AWARE
 
 log = logging.getLogger("kmini.config")
 
 ONE_FETCHER = "one connection to each leader is enough in one process"
-NO_KIP_848 = "the consumer protocol of KIP-848 is not offered"
-SAME_BROKER = "the coordinator is asked within the broker, and never is busy"
 NO_PURGATORY_LIST = "what has completed leaves the purgatory at once"
 ONE_LOOP = "one event loop does the work of these threads"
 
@@ -72,7 +70,7 @@ class ConfigError(Exception):
 
 
 # fmt: off
-class BrokerConfig(Settings):
+class BrokerConfig(BrokerGroupSettings):
     """The settings of a broker. `BrokerConfig()` has the defaults; `parse` reads a server.properties."""
 
     node_id: int = key(INT, 1, at_least(0),
@@ -138,7 +136,7 @@ class BrokerConfig(Settings):
         dynamic=CLUSTER_WIDE, no_effect="they come as they are needed, a few for each processor")
     request_timeout_ms: int = key(INT, 30_000, at_least(0),
         "How long brokers wait for each other's answers.")
-    kmini_as_version: str | None = key(STRING, None, one_of("3.9", "4.3"),
+    kmini_as_version: str | None = key(STRING, None, one_of("2.8", "3.9", "4.0", "4.3"),
         "The release of Apache Kafka whose requests and versions are served, and no others. Without it: the floors of"
         " 3.9 and the tops of 4.3.")
     kmini_max_decompressed_message_bytes: int = key(INT, 67_108_864, at_least(1024),
@@ -281,40 +279,6 @@ class BrokerConfig(Settings):
     kmini_group_expel_on_disconnect: bool = key(BOOLEAN, False, ANY,
         "Whether a member leaves its group as soon as its connection ends. In Kafka, and by default, it stays until "
         "its session ends. Static members stay either way.")
-    group_coordinator_rebalance_protocols: tuple[str, ...] = key(LIST, ("classic",), each_of("classic"),
-        "The group protocols that are offered.",
-        differs="Kafka offers consumer (KIP-848) and streams too")
-    group_consumer_session_timeout_ms: int = key(INT, 45_000, at_least(1),
-        "Session time-out of a member of the consumer protocol (KIP-848).",
-        no_effect=NO_KIP_848)
-    group_consumer_min_session_timeout_ms: int = key(INT, 45_000, at_least(1),
-        "The shortest one a group may be set to.",
-        no_effect=NO_KIP_848)
-    group_consumer_max_session_timeout_ms: int = key(INT, 60_000, at_least(1),
-        "The longest one a group may be set to.",
-        no_effect=NO_KIP_848)
-    group_consumer_heartbeat_interval_ms: int = key(INT, 5_000, at_least(1),
-        "How often such a member sends a heartbeat.",
-        no_effect=NO_KIP_848)
-    group_consumer_min_heartbeat_interval_ms: int = key(INT, 5_000, at_least(1),
-        "The shortest interval a group may be set to.",
-        no_effect=NO_KIP_848)
-    group_consumer_max_heartbeat_interval_ms: int = key(INT, 15_000, at_least(1),
-        "The longest interval a group may be set to.",
-        no_effect=NO_KIP_848)
-    group_consumer_max_size: int = key(INT, MAX_INT, at_least(1),
-        "How many members such a group may have.",
-        no_effect=NO_KIP_848)
-    group_consumer_assignors: tuple[str, ...] = key(LIST, ("uniform", "range"), each_of("uniform", "range"),
-        "Server-side assignors; the first is the default.",
-        no_effect=NO_KIP_848)
-    group_consumer_assignment_interval_ms: int = key(INT, 1_000, at_least(0),
-        "How long subscription changes are gathered before a new assignment is computed.",
-        dynamic=CLUSTER_WIDE, no_effect=NO_KIP_848)
-    group_consumer_migration_policy: str = key(STRING, "bidirectional",
-        one_of("disabled", "downgrade", "upgrade", "bidirectional"),
-        "Which way a group may move between the two protocols.",
-        no_effect=NO_KIP_848)
     offset_metadata_max_bytes: int = key(INT, 4096, at_least(0),
         "The longest text that may be stored with an offset.")
     offsets_retention_minutes: int = key(INT, 10_080, at_least(1),
@@ -347,11 +311,9 @@ class BrokerConfig(Settings):
     transaction_remove_expired_transaction_cleanup_interval_ms: int = key(INT, 3_600_000, at_least(1),
         "How often transactional ids are looked at for their expiry.")
     add_partitions_to_txn_retry_backoff_ms: int = key(INT, 20, at_least(1),
-        "How long the broker waits before it asks a busy transaction coordinator again.",
-        no_effect=SAME_BROKER)
+        "How long the broker waits before it asks a busy transaction coordinator again.")
     add_partitions_to_txn_retry_backoff_max_ms: int = key(INT, 100, at_least(0),
-        "How long it does so before the producer has to.",
-        no_effect=SAME_BROKER)
+        "How long it does so before the producer has to.")
     transaction_state_log_num_partitions: int = key(INT, 8, at_least(1),
         "Partitions of __transaction_state.",
         differs=SMALL)
@@ -443,9 +405,17 @@ class BrokerConfig(Settings):
             elif line is not None:
                 values[line.attribute] = line.parse(text, may_be_unset=False)
         log_config = static.log_config.replace(**topic_defaults) if topic_defaults else static.log_config
-        if broken := log_config.broken_rule("log.cleaner."):
+        config = static.replace(log_config=log_config, for_all=for_all, for_this=for_this, static=static, **values)
+        config._check_rules_between_settings()
+        return config
+
+    def _check_rules_between_settings(self) -> None:
+        """Raise ValueError for the first broken rule that concerns several settings and not the listeners."""
+        low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
+        if low > high:
+            raise ValueError(f"group.min.session.timeout.ms={low}: must be at most group.max.session.timeout.ms={high}")
+        if broken := self.broken_group_rule() or self.log_config.broken_rule("log.cleaner."):
             raise ValueError(broken)
-        return static.replace(log_config=log_config, for_all=for_all, for_this=for_this, static=static, **values)
 
     def _checked(self) -> BrokerConfig:
         """These settings without the listeners that are a controller's. ValueError for a broken rule between keys."""
@@ -457,11 +427,7 @@ class BrokerConfig(Settings):
         check_listeners(listeners, advertised, self.listener_security_protocol_map)
         if unknown := self.kmini_mapped_listeners.keys() - {at.name for at in listeners}:
             raise ValueError(f"kmini.mapped.listeners={min(unknown)}://…: there is no listener of that name")
-        low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
-        if low > high:
-            raise ValueError(f"group.min.session.timeout.ms={low}: must be at most group.max.session.timeout.ms={high}")
-        if broken := self.log_config.broken_rule("log.cleaner."):
-            raise ValueError(broken)
+        self._check_rules_between_settings()
         config = self.replace(listeners=listeners, advertised_listeners=advertised)
         check_security(config)
         return config

@@ -2,7 +2,7 @@
 
 A server.properties written for Kafka should start kmini as it is, and a misspelt key should not: hence names for the
 families in which kmini has keys of its own, and prefixes for the families in which it has none. Settings that can be
-described and changed although they have no effect stand in the table of `config.py`, with `no_effect=`.
+described and changed although they have no effect stand in the table of `broker_config.py`, with `no_effect=`.
 """
 
 from typing import NamedTuple
@@ -53,12 +53,8 @@ FAMILIES = (
     ),
     Family("there is no tiered storage", ("remote.", "log.local.", "log.remote.", "follower.fetch.")),
     Family(
-        "there are classic groups only",
-        ("group.share.", "group.streams.", "share.", "streams."),
-        _names("""
-            group.consumer.max.assignment.interval.ms group.consumer.min.assignment.interval.ms
-            group.consumer.regex.refresh.interval.ms
-        """),
+        "share groups are not served yet",
+        ("group.share.", "share."),
     ),
     Family(
         "coordinators are part of the event loop, and keep no buffers of their own",
@@ -96,8 +92,6 @@ DYNAMIC = _names("""
     follower.fetch.last.tiered.offset.enable
     follower.replication.throttled.rate
     group.coordinator.cached.buffer.max.bytes
-    group.share.assignment.interval.ms
-    group.streams.assignment.interval.ms
     leader.replication.throttled.rate
     metric.reporters
     principal.builder.class

@@ -1,8 +1,8 @@
 """Every setting with its value and where that comes from, as DescribeConfigs and CreateTopics tell it (KIP-226).
 
-A setting has places: what was set for the topic, for this broker while it ran, for all brokers while they ran, what the
-broker was started with, and Kafka's default, the strongest first. Within one of them a finer unit is stronger:
-log.retention.ms than log.retention.hours.
+A setting has places: what was set for the topic or the group, for this broker while it ran, for all brokers while they
+ran, what the broker was started with, and Kafka's default, the strongest first. Within one of them a finer unit is
+stronger: log.retention.ms than log.retention.hours.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,13 @@ from ...protocol.messages.describe_configs import (
     DYNAMIC_BROKER_CONFIG,
     DYNAMIC_DEFAULT_BROKER_CONFIG,
     DYNAMIC_TOPIC_CONFIG,
+    GROUP_CONFIG,
     STATIC_BROKER_CONFIG,
 )
 from ...storage.config_key import OWN_PREFIX, READ_ONLY, ConfigKey
 from ...storage.log_config import LogConfig, topic_key
 from .broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
+from .group_config import GroupConfig, defaults_of_groups
 from .ignored_keys import can_be_changed
 
 
@@ -47,7 +49,7 @@ class Setting(NamedTuple):
     @property
     def is_sensitive(self) -> bool:
         """Whether answers leave the value out: it is a secret, or the key is unknown and it might be one."""
-        return self.key is None or self.key.is_secret
+        return _is_sensitive(self.key)
 
     @property
     def source(self) -> int:
@@ -55,15 +57,26 @@ class Setting(NamedTuple):
 
     @property
     def is_listed(self) -> bool:
-        """Whether an answer has the setting although the request does not name it: all settings of Kafka, and those of
-        kmini that are set. Kafka's tools and the tests of its clients compare lists with Kafka's."""
-        return not self.name.startswith(OWN_PREFIX) or self.source != DEFAULT_CONFIG
+        """Whether an answer has the setting although the request does not name it: all settings of Kafka but its
+        internal ones, and of the others those that are set. Kafka's tools and the tests of its clients compare lists
+        with Kafka's."""
+        is_hidden = self.name.startswith(OWN_PREFIX) or (self.key is not None and self.key.internal)
+        return not is_hidden or self.source != DEFAULT_CONFIG
 
     def synonyms(self) -> Sequence[Place]:
         """The places that DescribeConfigs shows. Kafka begins with the first that has the setting's own key, and so
         leaves out a value of log.retention.ms that comes from log.retention.hours alone."""
-        of_topic = [place for place in self.places if place.source == DYNAMIC_TOPIC_CONFIG]
-        return [*of_topic, *dropwhile(lambda place: place.name != self.main_name, self.places[len(of_topic) :])]
+        own = [place for place in self.places if place.source in (DYNAMIC_TOPIC_CONFIG, GROUP_CONFIG)]
+        return [*own, *dropwhile(lambda place: place.name != self.main_name, self.places[len(own) :])]
+
+
+def is_sensitive(name: str) -> bool:
+    """Whether a value under this key must not be shown: the key of a topic or a broker is a secret, or is unknown."""
+    return _is_sensitive(LogConfig.KEYS.get(name) or BROKER_KEYS.get(name))
+
+
+def _is_sensitive(key: ConfigKey | None) -> bool:
+    return key is None or key.is_secret
 
 
 def topic_settings(configs: Mapping[str, str], broker: BrokerConfig) -> Iterator[Setting]:
@@ -78,6 +91,18 @@ def topic_settings(configs: Mapping[str, str], broker: BrokerConfig) -> Iterator
     for name in configs.keys() - LogConfig.KEYS.keys():
         value = _shown(topic_key(name), configs[name])
         yield Setting(name, value, False, topic_key(name), [Place(name, value, DYNAMIC_TOPIC_CONFIG)], name)
+
+
+def group_settings(configs: Mapping[str, str], broker: BrokerConfig) -> Iterator[Setting]:
+    """All settings of a group that has `configs` of its own."""
+    defaults = defaults_of_groups(broker)
+    for line in GroupConfig.KEYS.values():
+        value = line.text(defaults.value_of(line))
+        places = [*_broker_places(line.broker_keys, broker)] or [Place(line.name, value, DEFAULT_CONFIG)]
+        if line.name in configs:
+            value = _shown(line, configs[line.name])
+            places.insert(0, Place(line.name, value, GROUP_CONFIG))
+        yield Setting(line.name, value, False, line, places, line.broker_keys[0] if line.broker_keys else line.name)
 
 
 def broker_settings(broker: BrokerConfig) -> Iterator[Setting]:

@@ -33,11 +33,13 @@ from ...protocol.errors import (
     UnsupportedVersion,
     error_name,
 )
+from ...protocol.records.batch import NO_PRODUCER_ID
 from ...protocol.topics import TopicPartition
 from ..coordinators.coordinator_topic import Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import run_now
 from .markers import Marker
+from .producer_epochs import producer_after
 from .transaction_states import COMPLETED, PREPARE_COMMIT
 
 if TYPE_CHECKING:
@@ -140,6 +142,7 @@ class Completion:
             Producer(entry.producer_id, entry.producer_epoch),
             entry.state is PREPARE_COMMIT,
             self._coordinator.store.epoch_of(transaction.transactional_id),
+            entry.client_version,
         )
         missing = set(entry.partitions)
         while missing:
@@ -177,9 +180,18 @@ class Completion:
 
     async def _complete(self, transaction: Transaction) -> None:
         """Store the end of the transaction."""
+        entry = transaction.entry
+        following = producer_after(entry)
         while self._coordinator.has(transaction):
             try:
-                await self._coordinator.move(transaction, COMPLETED[transaction.entry.state], partitions=frozenset())
+                await self._coordinator.move(
+                    transaction,
+                    COMPLETED[entry.state],
+                    producer_id=following.producer_id,
+                    producer_epoch=following.epoch,
+                    next_producer_id=NO_PRODUCER_ID,
+                    partitions=frozenset(),
+                )
             except KafkaError as error:
                 if not error.retriable:
                     raise

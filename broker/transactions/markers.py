@@ -22,6 +22,7 @@ from ..appending import until_replicated
 from ..coordinators.coordinator_topic import AppendedBatch, Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
+from .producer_epochs import EPOCH_PER_TRANSACTION, MAX_EPOCH
 
 if TYPE_CHECKING:
     from ..coordinators.coordinator_topic import CoordinatorTopic
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kmini.transactions")
 peer_log = PeerLog(log)
 
-EPOCH_PER_TRANSACTION = 2
-"""The level of `transaction.version` from which on every transaction has its own producer epoch."""
-
 
 class Marker(NamedTuple):
     """The end of a transaction, and the epoch of the coordinator that decided it."""
@@ -43,6 +41,7 @@ class Marker(NamedTuple):
     is_commit: bool
     coordinator_epoch: int
     transaction_version: int = 0
+    """The level of that feature by whose rules the transaction ran."""
 
 
 class MarkerWriter:
@@ -113,11 +112,12 @@ class MarkerWriter:
 
 def _check_epoch(partition: Partition, marker: Marker) -> None:
     """Raise InvalidProducerEpoch for the late marker of an older transaction, where each has its own epoch (KIP-1228).
-    A repeated marker passes: it finds no open transaction."""
+    A repeated marker passes: it finds no open transaction. So does one of the last epoch, which cannot be raised."""
     if marker.transaction_version < EPOCH_PER_TRANSACTION:
         return
     known = partition.log.producers.get(marker.producer.producer_id)
     if known is None or marker.producer.epoch > known.epoch:
         return
-    if marker.producer.epoch < known.epoch or known.transaction_first_offset is not None:
+    is_open = known.transaction_first_offset is not None and marker.producer.epoch < MAX_EPOCH
+    if marker.producer.epoch < known.epoch or is_open:
         raise InvalidProducerEpoch(f"epoch {marker.producer.epoch} is not above {known.epoch}")

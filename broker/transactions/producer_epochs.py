@@ -3,6 +3,10 @@
 The producer with the entry's producer id and epoch owns the id; every other one is fenced. InitProducerId gives the
 next epoch, by the tables below (KIP-360). The coordinator raises the epoch itself where it aborts an open transaction:
 for another producer of the id, or after a time-out.
+
+With the second version of transactions (KIP-890) every end of a transaction raises the epoch, too: its markers and the
+producer's next transaction have the next epoch, so that a late request of the last transaction is fenced in every
+partition of it. After the last epoch comes another producer id, with epoch 0.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from ...protocol.errors import ConcurrentTransactions, InvalidProducerIdMapping, KafkaError, ProducerFenced
-from ...protocol.records.batch import NO_PRODUCER_EPOCH
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..coordinators.coordinator_topic import NO_PRODUCER, Producer
 from .transaction import Transaction
+from .transaction_records import Entry
 from .transaction_states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    COMPLETED,
     EMPTY,
     ONGOING,
     PREPARE_ABORT,
@@ -28,6 +34,9 @@ from .transaction_states import (
 MAX_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = MAX_EPOCH - 1
 """From this epoch on no producer gets the next one: the coordinator fences with the last."""
+
+EPOCH_PER_TRANSACTION = 2
+"""The level of `transaction.version` from which on every transaction has its own producer epoch."""
 
 
 class Claim(Enum):
@@ -90,6 +99,27 @@ def check_owner(transaction: Transaction, producer: Producer) -> None:
         raise ProducerFenced(f"the epoch is {entry.producer_epoch}, not {producer.epoch}")
 
 
+def repeats_end(transaction: Transaction, producer: Producer) -> bool:
+    """Whether a producer that ends a transaction with the second version of transactions has the epoch of the last
+    transaction, whose end it may ask for again. Raises InvalidProducerIdMapping or ProducerFenced for a producer that
+    owns the id neither now nor then."""
+    entry = transaction.entry
+    has_new_id = producer == (entry.previous_producer_id, EXHAUSTED_EPOCH) and entry.producer_epoch == 0
+    if producer.producer_id != entry.producer_id and not has_new_id:
+        raise InvalidProducerIdMapping(f"the producer id is {entry.producer_id}, not {producer.producer_id}")
+    is_before = producer.epoch + 1 == entry.producer_epoch
+    is_present = producer.epoch == entry.producer_epoch
+    if entry.state in COMPLETED:
+        is_valid = is_before
+    elif entry.state in COMPLETED.values():
+        is_valid = is_before or has_new_id or is_present
+    else:
+        is_valid = is_present
+    if not is_valid:
+        raise ProducerFenced(f"the epoch is {entry.producer_epoch}, not {producer.epoch}")
+    return is_before or has_new_id
+
+
 def claim_of(transaction: Transaction, producer: Producer) -> Claim:
     """The claim of a producer that sends InitProducerId."""
     entry = transaction.entry
@@ -119,9 +149,27 @@ def next_producer(
     return Producer(entry.producer_id, entry.producer_epoch + 1), last_epoch
 
 
+def raised_by_end(entry: Entry, new_producer_id: Callable[[], int]) -> dict[str, int]:
+    """The fields of an entry that change because the end of a transaction raises the epoch."""
+    is_exhausted = entry.producer_epoch >= EXHAUSTED_EPOCH
+    return {
+        "producer_epoch": min(entry.producer_epoch + 1, MAX_EPOCH),
+        "next_producer_id": new_producer_id() if is_exhausted else NO_PRODUCER_ID,
+        "client_version": EPOCH_PER_TRANSACTION,
+    }
+
+
+def producer_after(entry: Entry) -> Producer:
+    """The producer id and epoch once the end of a transaction is complete."""
+    if entry.next_producer_id == NO_PRODUCER_ID or entry.client_version < EPOCH_PER_TRANSACTION:
+        return Producer(entry.producer_id, entry.producer_epoch)
+    return Producer(entry.next_producer_id, 0)
+
+
 def fence(transaction: Transaction) -> None:
-    """Raise the epoch in memory, so that the owner is fenced; the caller stores it with the abort of the transaction.
-    An epoch that could not be stored is not raised again."""
+    """Raise the epoch in memory, so that the owner is fenced, where the abort does not raise it (`transaction.version`
+    below 2); the caller stores it with the abort of the transaction. An epoch that could not be stored is not raised
+    again."""
     if not transaction.has_failed_fence:
         epoch = min(transaction.entry.producer_epoch + 1, MAX_EPOCH)
         transaction.entry = transaction.entry._replace(producer_epoch=epoch)

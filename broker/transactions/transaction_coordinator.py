@@ -29,7 +29,18 @@ from ..coordinators.coordinator_topic import Producer
 from ..network.peer_log import PeerLog
 from ..scheduler import Turn
 from .completion import Completion, MarkerPeer
-from .producer_epochs import INIT, Init, check_owner, claim_of, fence, next_producer
+from .producer_epochs import (
+    EPOCH_PER_TRANSACTION,
+    INIT,
+    Init,
+    check_owner,
+    claim_of,
+    fence,
+    next_producer,
+    producer_after,
+    raised_by_end,
+    repeats_end,
+)
 from .transaction import Transaction
 from .transaction_records import Entry
 from .transaction_states import (
@@ -38,6 +49,7 @@ from .transaction_states import (
     DEAD,
     EMPTY,
     END,
+    END_RAISING_EPOCH,
     ONGOING,
     PREPARE_ABORT,
     RESTING,
@@ -185,10 +197,16 @@ class TransactionCoordinator:
     # --- the requests of a transaction
 
     async def add_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int = 0,
     ) -> None:
-        """Add partitions to the transaction, which begins if none is open. Raises InvalidRequest,
-        InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions, and what the store does."""
+        """Add partitions to the transaction, which begins if none is open. `client_version` is the level of
+        `transaction.version` by whose rules the client works. Raises InvalidRequest, InvalidProducerIdMapping,
+        ProducerFenced, ConcurrentTransactions, and what the store does."""
         transaction = self._find(transactional_id)
         transaction.check_nothing_pending()
         check_owner(transaction, producer)
@@ -199,7 +217,13 @@ class TransactionCoordinator:
         if entry.state is ONGOING and entry.partitions.issuperset(partitions):
             return
         start_ms = entry.start_ms if entry.state is ONGOING else self._clock.now_ms()
-        await self.move(transaction, ONGOING, partitions=entry.partitions.union(partitions), start_ms=start_ms)
+        await self.move(
+            transaction,
+            ONGOING,
+            partitions=entry.partitions.union(partitions),
+            start_ms=start_ms,
+            client_version=client_version,
+        )
 
     async def add_offsets(self, transactional_id: str, producer: Producer, group_id: str) -> None:
         """Add the partition that stores a group's offsets. Raises what `add_partitions` does."""
@@ -223,11 +247,11 @@ class TransactionCoordinator:
         return {one: NONE if one in known else TransactionAbortable.code for one in partitions}
 
     async def end(self, transactional_id: str, producer: Producer, *, is_commit: bool) -> None:
-        """Commit or abort. On return the decision is stored, and the markers are written, unless one has to wait.
-        Raises what `add_partitions` does, and InvalidTxnState."""
+        """Commit or abort, without a new epoch. On return the decision is stored, and the markers are written, unless
+        one has to wait. Raises what `add_partitions` does, and InvalidTxnState."""
         transaction = self._find(transactional_id)
-        transaction.check_nothing_pending()
         check_owner(transaction, producer)
+        transaction.check_nothing_pending()
         outcome = END[transaction.entry.state, is_commit]
         if outcome is None:
             return
@@ -235,13 +259,40 @@ class TransactionCoordinator:
             raise outcome(f"{transaction} cannot {'commit' if is_commit else 'abort'}")
         await self._decide(transaction, outcome)
 
+    async def end_raising_epoch(self, transactional_id: str, producer: Producer, *, is_commit: bool) -> Producer:
+        """Commit or abort as in the second version of transactions (KIP-890), and return the producer id and epoch to
+        go on with. Where no transaction is open, an abort raises the epoch alone. Raises what `end` does."""
+        transaction = self._find(transactional_id)
+        transaction.check_nothing_pending()
+        is_repeated = repeats_end(transaction, producer)
+        outcome = END_RAISING_EPOCH[transaction.entry.state, is_commit, is_repeated]
+        if outcome is None:
+            return Producer(transaction.entry.producer_id, transaction.entry.producer_epoch)
+        if not isinstance(outcome, TransactionState):
+            raise outcome(f"{transaction} cannot {'commit' if is_commit else 'abort'}")
+        return await self._decide_raising_epoch(transaction, outcome)
+
     async def _decide(self, transaction: Transaction, state: TransactionState) -> None:
-        await self.move(transaction, state)
+        await self.move(transaction, state, client_version=0)
         self.completion.start(transaction)
 
+    async def _decide_raising_epoch(self, transaction: Transaction, state: TransactionState) -> Producer:
+        entry = transaction.entry
+        changes = raised_by_end(entry, self._controller.next_producer_id)
+        if entry.state is not ONGOING:
+            changes["start_ms"] = self._clock.now_ms()
+        await self.move(transaction, state, **changes)
+        transaction.last_epoch = entry.producer_epoch
+        following = producer_after(transaction.entry)
+        self.completion.start(transaction)
+        return following
+
     async def _fence(self, transaction: Transaction) -> None:
-        """Raise the epoch, which fences the owner, and abort its open transaction. Raises what the store does; the
-        owner is fenced even then."""
+        """Raise the epoch, which fences the owner, and abort its open transaction. Raises what the store does. Below
+        `transaction.version` 2 the owner is fenced even then."""
+        if self.store.transaction_version >= EPOCH_PER_TRANSACTION:
+            await self._decide_raising_epoch(transaction, PREPARE_ABORT)
+            return
         fence(transaction)
         try:
             await self._decide(transaction, PREPARE_ABORT)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...protocol.errors import MalformedMessage
 from ...protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String, Timestamp
 from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
-from ...protocol.schema import Message, Struct, field
+from ...protocol.schema import Message, Struct, field, maker
 from ...protocol.topics import TopicPartition
 from ..coordinators.internal_records import CorruptRecord
 from .transaction_states import EMPTY, STORED, TransactionState
@@ -41,9 +41,16 @@ class Entry(NamedTuple):
     """Log time at which the present or last transaction began; -1 without one under this producer epoch."""
     previous_producer_id: int = NO_PRODUCER_ID
     """The producer id before the last change, usually the same."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """The producer id after a decided transaction whose epoch was the last one of its producer id; -1 otherwise."""
+    client_version: int = 0
+    """The level of `transaction.version` by whose rules the present or last transaction runs; 0 stands for 1, too."""
 
     def by_topic(self) -> list[tuple[str, list[int]]]:
         """Partition numbers by topic name, both in order."""
+        if len(self.partitions) == 1:  # as of most transactions; it is stored three times in each
+            ((name, number),) = self.partitions
+            return [(name, [number])]
         return [
             (name, [number for _, number in its]) for name, its in groupby(sorted(self.partitions), attrgetter("topic"))
         ]
@@ -59,10 +66,9 @@ class TransactionValue(Message, versions="0-1", flexible="1+"):
     producer_id: Int64
     previous_producer_id: Int64 = field(since=1, default=NO_PRODUCER_ID, tag=0)
     next_producer_id: Int64 = field(since=1, default=NO_PRODUCER_ID, tag=1)
-    """The producer id after this transaction; like the other `next_` fields and `client_transaction_version`, used
-    under `transaction.version` 2 only."""
     producer_epoch: Int16
     next_producer_epoch: Int16 = field(since=1, default=NO_PRODUCER_EPOCH, tag=3)
+    """Apache Kafka neither writes nor reads it."""
     transaction_timeout_ms: Int32
     transaction_status: Int8
     transaction_partitions: NullableArray[Topic]
@@ -70,6 +76,10 @@ class TransactionValue(Message, versions="0-1", flexible="1+"):
     last_update_timestamp_ms: Timestamp
     start_timestamp_ms: Timestamp
     client_transaction_version: Int16 = field(since=1, default=0, tag=2)
+
+
+_make_value = maker(TransactionValue)
+_make_topic = maker(TransactionValue.Topic)
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -94,21 +104,20 @@ def decode_key(key: bytes) -> str | None:
 
 def encode_entry(entry: Entry, version: int) -> bytes:
     """The value for an entry."""
-    value = TransactionValue(
-        producer_id=entry.producer_id,
-        previous_producer_id=entry.previous_producer_id,
-        producer_epoch=entry.producer_epoch,
-        transaction_timeout_ms=entry.timeout_ms,
-        transaction_status=entry.state,
-        transaction_partitions=None if entry.state is EMPTY else _topics(entry),
-        last_update_timestamp_ms=entry.last_update_ms,
-        start_timestamp_ms=entry.start_ms,
+    value = _make_value(  # in the order of the fields
+        entry.producer_id,
+        entry.previous_producer_id,
+        entry.next_producer_id,
+        entry.producer_epoch,
+        NO_PRODUCER_EPOCH,
+        entry.timeout_ms,
+        entry.state,
+        None if entry.state is EMPTY else [_make_topic(name, numbers) for name, numbers in entry.by_topic()],
+        entry.last_update_ms,
+        entry.start_ms,
+        entry.client_version,
     )
     return _INT16.pack(version) + b"".join(value.encode(version))
-
-
-def _topics(entry: Entry) -> list[TransactionValue.Topic]:
-    return [TransactionValue.Topic(topic=name, partition_ids=numbers) for name, numbers in entry.by_topic()]
 
 
 def decode_entry(value: bytes) -> Entry:
@@ -134,4 +143,6 @@ def decode_entry(value: bytes) -> Entry:
         last_update_ms=stored.last_update_timestamp_ms,
         start_ms=stored.start_timestamp_ms,
         previous_producer_id=stored.previous_producer_id,
+        next_producer_id=stored.next_producer_id,
+        client_version=stored.client_transaction_version,
     )

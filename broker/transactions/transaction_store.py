@@ -38,6 +38,11 @@ class TransactionStore:
         self._transaction_version = transaction_version
         self.topic = CoordinatorTopic(TRANSACTION_STATE, replica_manager, create_topic)
 
+    @property
+    def transaction_version(self) -> int:
+        """The level of the feature `transaction.version` that is in force."""
+        return self._transaction_version()
+
     def check(self, transactional_id: str) -> None:
         """Check that this broker coordinates the id. Raises InvalidRequest for an invalid id, NotCoordinator if another
         broker leads its partition or the partition does not exist, CoordinatorLoadInProgress while it is loading."""
@@ -53,7 +58,7 @@ class TransactionStore:
 
     async def write(self, transactional_id: str, entry: Entry | None) -> None:
         """Store an entry; None deletes the id. Raises CoordinatorNotAvailable, NotCoordinator or UnknownServerError."""
-        version = 1 if self._transaction_version() >= FLEXIBLE_SINCE else 0
+        version = 1 if self.transaction_version >= FLEXIBLE_SINCE else 0
         value = None if entry is None else encode_entry(entry, version)
         await self.topic.append(
             transactional_id,

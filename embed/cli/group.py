@@ -37,8 +37,30 @@ STATES = (
 TYPES = ("classic", "consumer", "share", "streams")
 
 OFFSET_COLUMNS = ("group", "topic", "partition", "offset", "end", "lag", "member", "host", "client")
-MEMBER_COLUMNS = ("group", "member", "instance", "host", "client", "partitions")
-STATE_COLUMNS = ("group", "state", "protocol", "assignor", "coordinator", "members")
+MEMBER_COLUMNS = (
+    "group",
+    "member",
+    "instance",
+    "host",
+    "client",
+    "partitions",
+    "protocol",
+    "epoch",
+    "target",
+    "topics",
+    "regex",
+)
+STATE_COLUMNS = (
+    "group",
+    "state",
+    "protocol",
+    "assignor",
+    "coordinator",
+    "members",
+    "type",
+    "epoch",
+    "assignment_epoch",
+)
 
 
 @click.group(cls=Commands)
@@ -72,8 +94,8 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], output: str, bootstra
 
 @group.command()
 @click.argument("names", metavar="[GROUP...]", nargs=-1)
-@click.option("--members", is_flag=True, help="Members, and the partitions of each.")
-@click.option("--state", is_flag=True, help="State, assignor and coordinator.")
+@click.option("--members", is_flag=True, help="Members, the partitions of each, and their epochs and targets.")
+@click.option("--state", is_flag=True, help="State, assignor, coordinator and epochs.")
 @click.option("--offsets", is_flag=True, help="Committed offsets and lag.  [default]")
 @format_option
 @bootstrap_option
@@ -83,7 +105,8 @@ def describe(
     """Print the committed offset, the lag and the owner of every partition of groups.
 
     Lag is the distance from the committed offset to the end of the partition. Without a name, all groups are
-    described.
+    described. Epochs, targets and subscriptions are those of consumer groups (KIP-848); classic groups do not tell
+    them.
 
     \b
     kmini group describe billing
@@ -119,7 +142,10 @@ async def _rows_of(client: Client, described: GroupDescription, view: str) -> li
 
 def _member_rows(described: GroupDescription) -> list[Row]:
     return [
-        (described.group_id, m.member_id, m.group_instance_id, m.client_host, m.client_id, m.partitions)
+        (
+            *(described.group_id, m.member_id, m.group_instance_id, m.client_host, m.client_id, m.partitions),
+            *(m.type, m.epoch, m.target, m.topics, m.topic_regex or None),
+        )
         for m in sorted(described.members, key=attrgetter("client_id", "member_id"))
     ]
 
@@ -127,7 +153,8 @@ def _member_rows(described: GroupDescription) -> list[Row]:
 def _state_row(described: GroupDescription) -> Row:
     coordinator = f"{described.coordinator.address} ({described.coordinator.node_id})"
     protocol, assignor = described.protocol_type or None, described.protocol or None
-    return described.group_id, described.state, protocol, assignor, coordinator, len(described.members)
+    count, epochs = len(described.members), (described.epoch, described.assignment_epoch)
+    return described.group_id, described.state, protocol, assignor, coordinator, count, described.type, *epochs
 
 
 async def _offset_rows(client: Client, described: GroupDescription) -> list[Row]:

@@ -68,7 +68,9 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     help="Create this topic if it does not exist.",
 )
 @click.option(
-    "--as-version", metavar="RELEASE", help="Serve the requests and versions of Apache Kafka 3.9 or 4.3, and no others."
+    "--as-version",
+    metavar="RELEASE",
+    help="Serve the requests and versions of Apache Kafka 2.8, 3.9, 4.0 or 4.3, and no others.",
 )
 @click.option(
     "--port-file",

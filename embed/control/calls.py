@@ -12,12 +12,16 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kmini.argument_checks import ARGUMENTS
+from kmini.broker.settings.setting_descriptions import is_sensitive
 from kmini.control.json_kinds import NAMES, Kind, Schema, WrongValue, kind_of
 from kmini.control.json_text import read_json
 from kmini.phrases import nearest
 
 ONLY_PYTHON = ("where", "self")
 """Arguments that JSON has no form for."""
+
+SETTINGS = ("changes", "config", "configs")
+"""Arguments that are values of settings by their keys."""
 
 
 class Argument(NamedTuple):
@@ -61,7 +65,10 @@ def _read(argument: Argument, value: Any, *, is_text: bool) -> Any:
         check = ARGUMENTS.get(argument.name)
         return read if check is None or read is None else check(argument.name, read)
     except WrongValue as error:
-        raise WrongValue(f"{argument.name}={error.message}", f"/{argument.name}{error.pointer}") from None
+        pointer = f"/{argument.name}{error.pointer}"
+        if argument.name in SETTINGS and error.pointer and is_sensitive(error.first_name):
+            raise WrongValue(f"{argument.name}: {error.without_value().message}", pointer) from None
+        raise WrongValue(f"{argument.name}={error.message}", pointer) from None
     except (TypeError, ValueError) as error:
         raise WrongValue(str(error), f"/{argument.name}") from None
 

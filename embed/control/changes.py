@@ -80,6 +80,11 @@ class _RuleState(NamedTuple):
     held: int
 
 
+def _group_data(kind: str, state: str, generation: int, members: int) -> dict[str, Any]:
+    """A group as its event tells it."""
+    return {"kind": kind, "state": state, "generation": generation, "members": members}
+
+
 class Changes:
     """Compares what a control server steers with what the last look saw."""
 
@@ -99,8 +104,8 @@ class Changes:
         self._topics: dict[str, Topic] = {}
         self._seen_topics: tuple[Controller, int] | None = None
         """The controller that the last look saw, and its `topic_changes`."""
-        self._groups: dict[str, tuple[str, int, int]] = {}
-        """State, generation and number of members."""
+        self._groups: dict[str, tuple[str, str, int, int]] = {}
+        """Kind, state, generation and number of members."""
         self._transactions: dict[str, Entry] = {}
         self._moved_transactions: deque[tuple[str, Entry]] = deque()
         self._brokers: set[int] = set()
@@ -315,10 +320,10 @@ class Changes:
         if not operations.has_topic(CONSUMER_OFFSETS):
             return
         seen = {
-            group.group_id: (group.state.value, group.generation_id, len(group.members))
+            group.group_id: (group.group_type, group.state_name, group.generation, len(group.members))
             for broker in brokers
             for group in broker.groups.shown()
-            if group.state.value != DEAD
+            if not group.is_removed
         }
         known = self._groups
         if seen == known:
@@ -327,12 +332,12 @@ class Changes:
         if gone and not operations.is_led(CONSUMER_OFFSETS):  # its group may be about to be loaded elsewhere
             seen.update((group, known[group]) for group in gone)
         for group in sorted(known.keys() | seen.keys()):
-            was, now = known.get(group), seen.get(group, (DEAD, -1, 0))
-            if was != now:
-                state, generation, members = now
-                data = {"group": group, "state": state, "generation": generation, "members": members}
-                before = None if was is None else {"state": was[0], "generation": was[1], "members": was[2]}
-                self._tell("groups", "group", {**data, "was": before})
+            was, now = known.get(group), seen.get(group)
+            if now is None and was is not None:
+                now = (was[0], DEAD, -1, 0)
+            if was != now and now is not None:
+                before = None if was is None else _group_data(*was)
+                self._tell("groups", "group", {"group": group, **_group_data(*now), "was": before})
         self._groups = seen
 
     def _see_transactions(self) -> None:

@@ -35,7 +35,7 @@ from kmini.control.topic_view import TopicView
 from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
 from kmini.handle import waits_for_its_caller
-from kmini.http_serving import MAX_BODY_BYTES, HttpServer, parser_message, read_body
+from kmini.http_serving import MAX_BODY_BYTES, HttpServer, expecting, parser_message, read_body
 from kmini.shared_operations import SharedOperations
 from kmini.topic_handle import TopicOperations
 
@@ -66,16 +66,21 @@ class ControlServer:
         self._schema_decoding = SchemaDecoding(served)
         self.events = EventStreams(served)
         app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
+        expect = expecting(_answer_unreadable)
         for route in ROUTES:
-            app.router.add_route(route.verb, PREFIX + route.path.rstrip("/"), self._handler_of(route))
-        app.router.add_get(f"{PREFIX}/openapi.json", self._openapi)
-        app.router.add_get(PREFIX + EVENTS, self.events.serve, allow_head=False)
-        app.router.add_get("/health", self._health)
-        app.router.add_get("/health/ready", self._health)
-        app.router.add_get("/health/live", self._live)
-        app.router.add_get("/metrics", self._metrics)
-        for path in page_files():
-            app.router.add_get(path, self._page_file)
+            path = PREFIX + route.path.rstrip("/")
+            app.router.add_route(route.verb, path, self._handler_of(route), expect_handler=expect)
+        app.router.add_get(PREFIX + EVENTS, self.events.serve, allow_head=False, expect_handler=expect)
+        beside = {
+            f"{PREFIX}/openapi.json": self._openapi,
+            "/health": self._health,
+            "/health/ready": self._health,
+            "/health/live": self._live,
+            "/metrics": self._metrics,
+            **dict.fromkeys(page_files(), self._page_file),
+        }
+        for path, handler in beside.items():
+            app.router.add_get(path, handler, expect_handler=expect)
         self._server = HttpServer(app, _answer_unreadable, log)
 
     async def start(self, listening: socket.socket) -> None:

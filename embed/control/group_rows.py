@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kmini.broker.groups.group_states import PREPARING
+from kmini.broker.groups.classic.classic_group import ClassicGroup
+from kmini.broker.groups.classic.group_states import PREPARING
+from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
+from kmini.broker.groups.modern.timers import Wait
+from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.group_handle import GroupOperations
 from kmini.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kmini.broker.groups.group import Group
+    from kmini.broker.groups.group_coordinator import GroupCoordinator
+    from kmini.broker.groups.modern.group_life import GroupLife
     from kmini.shared_operations import SharedOperations
 
 
@@ -24,14 +30,17 @@ class AwaitedMember(NamedTuple):
 class RebalanceState(NamedTuple):
     """A rebalance that is in progress."""
 
-    request: Literal["JoinGroup", "SyncGroup"]
+    request: Literal["JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"]
     """The request that is missing."""
     awaited: tuple[AwaitedMember, ...]
-    """The members that have not sent it. Empty while an initial rebalance only waits for its delay."""
+    """The members that have not sent it. Empty while an initial rebalance only waits for its delay. Of a consumer group
+    or a streams group those that have not reported that they gave up their share; if there are none, those that have
+    not asked for theirs."""
     pending_count: int
     """Member ids that clients were given and have not joined with yet."""
     remaining_ms: int | None
-    """Milliseconds, on the timeline of time-outs, until the rebalance goes on without them; None without a timer."""
+    """Milliseconds, on the timeline of time-outs, until the rebalance goes on without them, or without the first of
+    them; None without a timer."""
 
 
 class GroupRow(NamedTuple):
@@ -42,6 +51,8 @@ class GroupRow(NamedTuple):
     """As `GroupDescription.kind`."""
     state: str
     generation: int
+    assignment_epoch: int | None
+    """As `GroupDescription.assignment_epoch`."""
     protocol: str | None
     member_count: int
     coordinator: int
@@ -58,7 +69,7 @@ async def group_rows(operations: SharedOperations) -> list[GroupRow]:
         group = GroupOperations(operations, name)
         try:
             found, lag = await group.describe(), await group.lag()
-            _, known = group._find()
+            broker, known = group._find()
         except KafkaError:  # it is being loaded, or goes at this moment
             continue
         lags: Counter[str] = Counter()
@@ -70,18 +81,23 @@ async def group_rows(operations: SharedOperations) -> list[GroupRow]:
                 found.kind,
                 found.state,
                 found.generation,
+                found.assignment_epoch,
                 found.protocol,
                 len(found.members),
                 found.coordinator,
                 dict(lags),
-                rebalance_of(known, operations.clock.liveness_ms()),
+                rebalance_of(broker.groups, known, operations.clock.liveness_ms()),
             )
         )
     return rows
 
 
-def rebalance_of(group: Group, liveness_ms: int) -> RebalanceState | None:
-    """The rebalance of a group; None if no member is waited for."""
+def rebalance_of(coordinator: GroupCoordinator, group: Group, liveness_ms: int) -> RebalanceState | None:
+    """The rebalance of a group of this coordinator; None if no member is waited for."""
+    if isinstance(group, (ConsumerGroup, StreamsGroup)):
+        return _reconciliation_of(coordinator.life_of(group), group, liveness_ms)
+    if not isinstance(group, ClassicGroup):
+        return None
     if group.state is PREPARING:
         awaited = [member for member in group.members.values() if not member.has_joined]
         timer = group.join_timer
@@ -95,4 +111,22 @@ def rebalance_of(group: Group, liveness_ms: int) -> RebalanceState | None:
         tuple(AwaitedMember(member.member_id, member.client_id) for member in awaited),
         len(group.pending_members),
         None if timer is None else max(timer.due_ms - liveness_ms, 0),
+    )
+
+
+def _reconciliation_of(
+    life: GroupLife[Any, Any], group: ConsumerGroup | StreamsGroup, liveness_ms: int
+) -> RebalanceState | None:
+    """How far the members of a group are on their way to their targets."""
+    missing = [member_id for member_id in group.memberships if not group.is_reconciled(member_id)]
+    revoking = [name for name in missing if life.revoking_epoch(group, name) is not None]
+    if not missing:
+        return None
+    deadlines = [life.timers.deadline_ms(group.group_id, name, Wait.REBALANCE) for name in revoking]
+    running = [deadline_ms for deadline_ms in deadlines if deadline_ms is not None]
+    return RebalanceState(
+        "ConsumerGroupHeartbeat" if isinstance(group, ConsumerGroup) else "StreamsGroupHeartbeat",
+        tuple(AwaitedMember(name, group.memberships[name].client_id) for name in revoking or missing),
+        0,
+        max(min(running) - liveness_ms, 0) if running else None,
     )

@@ -16,7 +16,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, Literal, Protocol, Union, get_args, get_origin
 
-from kmini.broker.groups.member import Departure
+from kmini.broker.groups.group import Departure
 from kmini.broker.network.socket_server import ClosedClient
 from kmini.broker.resetting import ResetReport
 from kmini.broker.snapshots import Snapshot
@@ -35,17 +35,28 @@ _PLACE = tuple[str, int]
 
 
 class WrongValue(ValueError):
-    """A value is not what was expected. `pointer` is its place, as a JSON pointer (RFC 6901)."""
+    """A value is not what was expected. `pointer` is its place, as a JSON pointer (RFC 6901). `expected` is what the
+    value must be, where the message shows the value."""
 
-    def __init__(self, message: str, pointer: str = "") -> None:
+    def __init__(self, message: str, pointer: str = "", expected: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.pointer = pointer
+        self.expected = expected
 
     def within(self, name: object) -> WrongValue:
         """The same error, seen from the value that has this member."""
         escaped = str(name).replace("~", "~0").replace("/", "~1")
-        return WrongValue(self.message, f"/{escaped}{self.pointer}")
+        return WrongValue(self.message, f"/{escaped}{self.pointer}", self.expected)
+
+    def without_value(self) -> WrongValue:
+        """The same error, with a message that does not show the value."""
+        return WrongValue(f"the value must be {self.expected}", self.pointer) if self.expected else self
+
+    @property
+    def first_name(self) -> str:
+        """The name of the outermost member on the way to the value; empty where the value is no member."""
+        return self.pointer[1:].partition("/")[0].replace("~1", "/").replace("~0", "~")
 
 
 def to_json(value: Any, data: Callable[[bytes | None], Any] = data_to_json) -> Any:
@@ -172,7 +183,10 @@ class _Either:
                 return kind.read(value)
             except WrongValue as error:
                 refused.append(error)
-        raise max(reversed(refused), key=lambda error: len(error.pointer))  # the last kind is not null
+        deepest = max(reversed(refused), key=lambda error: len(error.pointer))  # the last kind is not null
+        if deepest.pointer or not all(error.expected for error in refused):
+            raise deepest
+        return refuse(value, " or ".join(dict.fromkeys(error.expected for error in reversed(refused))))
 
     def schema(self) -> Schema:
         return {"anyOf": [kind.schema() for kind in self._kinds]}
@@ -278,7 +292,7 @@ def refuse(value: Any, expected: str) -> Any:
     """Raise WrongValue."""
     text = repr(value)
     shown = text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
-    raise WrongValue(f"{shown}: must be {expected}")
+    raise WrongValue(f"{shown}: must be {expected}", expected=expected)
 
 
 def _member(name: object, value: Any, kind: Kind) -> Any:

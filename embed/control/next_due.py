@@ -130,15 +130,14 @@ def _of_groups(broker: BrokerServer) -> Iterator[DueEntry]:
         def entry(what: DueKind, text: str, in_ms: int, group_id: str = name) -> DueEntry:
             return DueEntry(what, text, "group", group_id, max(in_ms, 0), 0, True, 1)
 
-        rebalance = rebalance_of(group, now_ms)
+        rebalance = rebalance_of(broker.groups, group, now_ms)
         if rebalance is not None and rebalance.remaining_ms is not None:
             awaited = ", ".join(repr(member.client_id) for member in rebalance.awaited[:MOST_NAMES])
             without = f" without {awaited}, unless that sends {rebalance.request} before" if awaited else ""
             yield entry("rebalance", f"the rebalance of group {name} goes on{without}", rebalance.remaining_ms)
-        for member in group.members.values():
-            if not member.is_excused:
-                text = f"member {member.client_id!r} of group {name} is removed, unless it sends a heartbeat before"
-                yield entry("session", text, member.deadline_ms - now_ms)
+        for client_id, deadline_ms in broker.groups.session_ends(group):
+            text = f"member {client_id!r} of group {name} is removed, unless it sends a heartbeat before"
+            yield entry("session", text, deadline_ms - now_ms)
 
 
 def _of_transactions(broker: BrokerServer) -> Iterator[DueEntry]:

@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from kmini.client.errors import error_of
 from kmini.client.groups import LAST_VERSION_WITH_NAMES
-from kmini.descriptions import GroupDescription, GroupMember
+from kmini.descriptions import GroupDescription
 from kmini.doctor.asking import Brokers
+from kmini.doctor.described_groups import AT_A_TIME, Listed, by_coordinator, describe
 from kmini.doctor.findings import Finding, command
 from kmini.phrases import counted
-from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
-from kmini.protocol.errors import InvalidTopic, MalformedMessage, UnknownTopicOrPartition
-from kmini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kmini.protocol.errors import InvalidTopic, UnknownTopicOrPartition
 from kmini.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kmini.protocol.topics import TopicPartition
 from kmini.report.diagnoses import topic_does_not_exist
 from kmini.report.facts import Facts, GroupFacts, PartitionFacts
-from kmini.report.group_diagnoses import more_members_than_partitions, never_assigned
+from kmini.report.group_diagnoses import more_members_than_partitions, never_assigned, partitions_not_given_up
 
 MOST_GROUPS = 1_000
 """Groups that are examined, at most: the first by name."""
-AT_A_TIME = 100
-"""Groups in a request."""
-CLASSIC = ("", "classic")
-"""The types of the groups that DescribeGroups describes."""
 REBALANCING = {
     "PreparingRebalance": "It waits for a member that does not join again",
     "CompletingRebalance": "It waits for the assignment, which the leader among its members makes",
+    "Assigning": "It waits for a heartbeat, with which the coordinator computes the assignment",
+    "Reconciling": "It waits for members that do not give up their partitions, or do not take them over",
 }
 """The states of a group that rebalances, and what it waits for."""
 SHARE = "share"
 """The type of groups without committed offsets."""
 AGAIN_S = 0.5
 """Seconds between two looks at groups that rebalance."""
-
-
-class Listed(NamedTuple):
-    """A group in a list, and the broker that coordinates it."""
-
-    name: str
-    node_id: int
-    type: str
-    state: str
 
 
 async def list_groups(brokers: Brokers) -> list[Listed]:
@@ -68,11 +53,11 @@ async def list_groups(brokers: Brokers) -> list[Listed]:
 
 
 async def gather_groups(brokers: Brokers, listed: Sequence[Listed]) -> list[GroupFacts]:
-    """The facts of groups of the classic kind."""
-    described = await _describe(brokers, [one for one in listed if one.type.lower() in CLASSIC])
+    """The facts of groups of consumers, classic and of KIP-848."""
+    described = await describe(brokers, listed)
     offsets = await _committed(brokers, [one for one in listed if one.type.lower() != SHARE])
     facts = [GroupFacts(one, offsets.get(one.group, {})) for one in described.values()]
-    others = [one for one in listed if one.type.lower() not in CLASSIC]
+    others = [one for one in listed if not one.is_described]
     empty = [
         GroupFacts(GroupDescription(one.name, one.type, one.state, -1, None, (), one.node_id), offsets[one.name])
         for one in others
@@ -112,59 +97,9 @@ async def still_rebalancing(
     began = time.monotonic()
     while left and time.monotonic() - began < brokers.timeout_ms / 1_000:
         await asyncio.sleep(AGAIN_S)
-        described = await _describe(brokers, [one for one in listed if one.name in left])
+        described = await describe(brokers, [one for one in listed if one.name in left])
         left = {name for name in left if name in described and described[name].state in REBALANCING}
     return dict.fromkeys(left, time.monotonic() - began)
-
-
-async def _describe(brokers: Brokers, listed: Sequence[Listed]) -> dict[str, GroupDescription]:
-    found: dict[str, GroupDescription] = {}
-
-    async def at(node_id: int, names: Sequence[str]) -> None:
-        for begin in range(0, len(names), AT_A_TIME):
-            request = DescribeGroupsRequest(groups=[*names[begin : begin + AT_A_TIME]])
-            response: DescribeGroupsResponse | None = await brokers.ask(node_id, request, "members of groups")
-            for group in response.groups if response is not None else ():
-                error = error_of(group.error_code, group.error_message)
-                if error is not None:
-                    brokers.refused(error, "members", f"group {group.group_id!r}")
-                else:
-                    found[group.group_id] = _described(group, node_id)
-
-    await asyncio.gather(*(at(node_id, names) for node_id, names in _by_coordinator(listed).items()))
-    return found
-
-
-def _described(group: DescribeGroupsResponse.Group, node_id: int) -> GroupDescription:
-    is_consumer = group.protocol_type == PROTOCOL_TYPE
-    members = [
-        GroupMember(
-            one.member_id,
-            one.client_id,
-            one.client_host.removeprefix("/"),
-            one.group_instance_id,
-            _topics(one.member_metadata) if is_consumer else (),
-            _assigned(one.member_assignment) if is_consumer else (),
-        )
-        for one in group.members
-    ]
-    return GroupDescription(
-        group.group_id, "classic", group.group_state, -1, group.protocol_data or None, tuple(members), node_id
-    )
-
-
-def _topics(metadata: bytes) -> tuple[str, ...]:
-    """The topics of a subscription; none before the group has chosen its protocol."""
-    with contextlib.suppress(MalformedMessage):
-        return tuple(sorted(subscribed_topics(metadata)))
-    return ()
-
-
-def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:
-    with contextlib.suppress(MalformedMessage):
-        topics = read_assignment(assignment).assigned_partitions
-        return tuple(sorted(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions))
-    return ()
 
 
 async def _committed(brokers: Brokers, listed: Sequence[Listed]) -> dict[str, dict[TopicPartition, int]]:
@@ -194,7 +129,7 @@ async def _committed(brokers: Brokers, listed: Sequence[Listed]) -> dict[str, di
                 else:
                     found[name] = offsets
 
-    await asyncio.gather(*(at(node_id, names) for node_id, names in _by_coordinator(listed).items()))
+    await asyncio.gather(*(at(node_id, names) for node_id, names in by_coordinator(listed).items()))
     return found
 
 
@@ -209,17 +144,10 @@ def _offsets(
     }
 
 
-def _by_coordinator(listed: Sequence[Listed]) -> dict[int, list[str]]:
-    found: defaultdict[int, list[str]] = defaultdict(list)
-    for one in listed:
-        found[one.node_id].append(one.name)
-    return found
-
-
 def counted_groups(listed: Sequence[Listed]) -> Iterator[Finding]:
     """How many groups there are, and those whose members cannot be asked for."""
     yield Finding("groups-examined", f"{counted(len(listed), 'group')} examined")
-    others = [one.name for one in listed if one.type.lower() not in CLASSIC]
+    others = [one.name for one in listed if not one.is_described]
     if others:
         text = (
             f"{counted(len(others), 'group')} of another protocol, as {others[0]!r}: only states and offsets are asked"
@@ -235,7 +163,8 @@ def stuck_groups(
         alone = facts._replace(groups=(group,), requests=(), waits=())
         name = group.description.group
         if name in rebalancing:
-            text = never_assigned(alone) or f"group {name} is {group.description.state}"
+            text = partitions_not_given_up(alone) or never_assigned(alone)
+            text = text or f"group {name} is {group.description.state}"
             yield Finding(
                 "group-rebalancing",
                 f"{text}; seen for {rebalancing[name]:.0f} s. {REBALANCING[group.description.state]}",

@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from kmini.http_serving import HttpServer, parser_message, read_body
+from kmini.http_serving import HttpServer, expecting, parser_message, read_body
 from kmini.registry.observed_requests import ObservedRequests
 from kmini.registry.registry import Registry
 from kmini.registry.registry_access import CHALLENGE, MEDIA_TYPES, RegistryAccess
@@ -51,9 +51,12 @@ class RegistryServer:
         self._answers = RegistryAnswers(Registry(served, reader), served)
         observed = ObservedRequests(served, self._answer_error)
         app = web.Application(middlewares=[observed.observe, self._guarded], client_max_size=MAX_BODY_BYTES)
+        expect = expecting(_answer_expectation)
         for route in ROUTES:
             add = app.router.add_get if route.verb == hdrs.METH_GET else partial(app.router.add_route, route.verb)
-            add(route.path, self._handler_of(route))  # what is read may be asked for by HEAD, too
+            add(
+                route.path, self._handler_of(route), expect_handler=expect
+            )  # what is read may be asked for by HEAD, too
         self._server = HttpServer(app, _answer_unreadable, log)
 
     async def start(self, listening: socket.socket) -> None:
@@ -162,6 +165,14 @@ def _answer(request: web.Request, document: Any) -> web.Response:
 
 def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
     """The answer to a request that is no HTTP, or whose service has failed."""
-    error = UNREADABLE(details=detail) if status < HTTPStatus.INTERNAL_SERVER_ERROR else FAILED()
+    return _answer_before_routes(UNREADABLE(details=detail) if status < HTTPStatus.INTERNAL_SERVER_ERROR else FAILED())
+
+
+def _answer_expectation(status: HTTPStatus, detail: str) -> web.Response:
+    """The answer to an expectation that the server cannot meet."""
+    return _answer_before_routes(ErrorKind(status, status.value, detail)())
+
+
+def _answer_before_routes(error: RegistryError) -> web.Response:
     document = {"error_code": error.code, "message": error.message}
     return web.Response(body=write_json(document, is_compact=True), status=error.status, content_type=MEDIA_TYPES[0])

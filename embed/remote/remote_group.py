@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Mapping
 
 from kmini.client import GroupDescription as Described
-from kmini.descriptions import GroupDescription, GroupMember
+from kmini.client.group_descriptions import CLASSIC, CONSUMER
+from kmini.descriptions import GroupDescription, GroupMember, consumer_of
 from kmini.group_handle import Group
 from kmini.handle import Awaiting, Blocking, method, waits_for_clients
 from kmini.phrases import counted, members_expected, there_is_no
@@ -20,8 +21,8 @@ from kmini.waiting import NotInTime
 
 STABLE = "Stable"
 
-CLASSIC = "classic"
-"""The kind of the groups that DescribeGroups describes; it does not find those of other kinds."""
+KINDS = (CLASSIC, CONSUMER)
+"""The kinds of groups that are described."""
 
 
 class RemoteGroupOperations:
@@ -34,20 +35,20 @@ class RemoteGroupOperations:
         self._name = group
 
     async def describe(self) -> GroupDescription:
-        """The kind, state, protocol and members of the group; the generation and the topics that members subscribe to,
-        which no request tells, are -1 and the topics of their assignments. Raises GroupIdNotFound, which lists the
-        groups, InconsistentGroupProtocol for a group whose members do not speak the classic protocol,
-        CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        """The kind, state, protocol and members of the group. The generation of a classic group, and the topics that
+        its members subscribe to, no request tells: they are -1 and the topics of the assignments. Raises
+        GroupIdNotFound, which lists the groups, InconsistentGroupProtocol for a group whose members are no consumers
+        (share, streams), CoordinatorNotAvailable and CoordinatorLoadInProgress."""
         try:
             return _shown(await self._client.describe_group(self._name))
         except GroupIdNotFound:
             pass
         listed = await self._client.list_groups()
         for group in listed:
-            if group.group_id == self._name and group.type not in (CLASSIC, ""):
+            if group.group_id == self._name and group.type not in (*KINDS, ""):
                 raise InconsistentGroupProtocol(
-                    f"group {self._name} is {group.state} and of the kind {group.type}: only members of a {CLASSIC} "
-                    "group are told"
+                    f"group {self._name} is {group.state} and of the kind {group.type}: only members of a "
+                    f"{' or '.join(KINDS)} group are told"
                 )
         raise GroupIdNotFound(there_is_no("group", self._name, (group.group_id for group in listed)))
 
@@ -157,6 +158,8 @@ class RemoteGroupOperations:
 
 
 def _shown(described: Described) -> GroupDescription:
+    if described.type == CONSUMER:
+        return _shown_consumers(described)
     members = tuple(
         GroupMember(
             member.member_id,
@@ -176,6 +179,19 @@ def _shown(described: Described) -> GroupDescription:
         described.protocol or None,
         members,
         described.coordinator.node_id,
+    )
+
+
+def _shown_consumers(described: Described) -> GroupDescription:
+    return GroupDescription(
+        described.group_id,
+        described.type,
+        described.state,
+        -1 if described.epoch is None else described.epoch,
+        described.protocol if described.members else None,
+        tuple(map(consumer_of, described.members)),
+        described.coordinator.node_id,
+        described.assignment_epoch,
     )
 
 

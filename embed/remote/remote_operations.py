@@ -15,7 +15,7 @@ from kmini.argument_checks import Config, NewTopic
 from kmini.broker.resetting import ResetReport
 from kmini.client import Client
 from kmini.client import NewTopic as CreatedTopic
-from kmini.client.groups import DEAD
+from kmini.client.group_descriptions import DEAD
 from kmini.client.produce import record as new_record
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.handle import waits_for_clients

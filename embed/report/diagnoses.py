@@ -21,6 +21,7 @@ from kmini.report.group_diagnoses import (
     member_expelled,
     more_members_than_partitions,
     never_assigned,
+    partitions_not_given_up,
 )
 from kmini.report.registry_diagnoses import registry_failed, schema_refused
 
@@ -291,6 +292,7 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     topic_does_not_exist,
     schema_refused,
     leftover_member,
+    partitions_not_given_up,
     member_expelled,
     rule_never_hit,
     aborted_or_fenced,

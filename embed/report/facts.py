@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kmini.broker.groups.member import Departure
+    from kmini.broker.groups.group import Departure
     from kmini.broker.journal.entries import JournalEntry
     from kmini.client_connections import ClientConnection
     from kmini.contents import PartitionOffsets, Record

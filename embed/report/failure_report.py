@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from kmini.broker.journal.entries import JournalEntry
 from kmini.broker.network.peer_log import printable
+from kmini.descriptions import at_generation
 from kmini.failed_waits import FailedWait
 from kmini.phrases import counted
 from kmini.protocol.topics import TopicPartition
@@ -124,7 +125,7 @@ def _group_lines(facts: Facts) -> Iterator[str]:
         offsets = ", ".join(f"{place}: {_of_end(facts, place, at)}" for place, at in [*group.offsets.items()][:4])
         protocol = f", {described.protocol}" if described.protocol else ""
         committed = f"committed {offsets}" if offsets else "nothing committed"
-        generation = f", generation {described.generation}" if described.generation >= 0 else ""
+        generation = f", {described.at}" if described.at else ""
         yield f"{described.group}: {described.state}{generation}{protocol}, {committed}"
         for member in described.members[:3]:
             has = " ".join(map(str, member.assignment[:4])) or "nothing"
@@ -132,7 +133,7 @@ def _group_lines(facts: Facts) -> Iterator[str]:
         for gone in group.departures[-MOST_DEPARTURES:]:
             went = "was removed" if gone.is_expelled else "left"
             why = f": {gone.reason}" if gone.reason else ""
-            yield f"  {gone.client_id} {went} in generation {gone.generation}{why}"
+            yield f"  {gone.client_id} {went} in {at_generation(described.kind, gone.generation)}{why}"
 
 
 def _fault_lines(facts: Facts) -> Iterator[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kmini.descriptions import at_generation
 from kmini.phrases import counted, nearest
 from kmini.report.facts import Facts, GroupFacts, client_of, moved_by
 
 if TYPE_CHECKING:
-    from kmini.broker.groups.member import Departure
+    from kmini.broker.groups.group import Departure
     from kmini.broker.journal.entries import JournalEntry
 
 LATEST = -1
@@ -43,20 +44,35 @@ def leftover_member(facts: Facts) -> str | None:
     return None
 
 
+def partitions_not_given_up(facts: Facts) -> str | None:
+    """A member of a consumer group waits for partitions that another one has not given up (KIP-848)."""
+    for group in facts.groups:
+        described = group.description
+        targets = [(member, {*(member.target or ())}) for member in described.members if member.target is not None]
+        owed = {place: member for member, target in targets for place in member.assignment if place not in target}
+        for member, target in targets:
+            awaited = sorted(place for place in target.difference(member.assignment) if place in owed)
+            if awaited:
+                return (
+                    f"group {described.group} is {described.state}: {member.client_id!r} waits for {awaited[0]}, which "
+                    f"{owed[awaited[0]].client_id!r} has not given up: a consumer gives up partitions when it is "
+                    "polled, and is removed after its max.poll.interval.ms"
+                )
+    return None
+
+
 def member_expelled(facts: Facts) -> str | None:
     """A consumer is no member any more, because it did not poll or sent no heartbeat in time."""
     for group in facts.groups:
-        name = group.description.group
+        name, kind = group.description.group, group.description.kind
         for gone in reversed(group.departures):
+            at = at_generation(kind, gone.generation)
             if gone.is_expelled:
                 moved = f"; the clock was {moved_by(facts.ahead_ms)}" if facts.ahead_ms else ""
-                return (
-                    f"consumer {gone.client_id!r} was removed from group {name} in generation {gone.generation}: "
-                    f"{gone.reason}{moved}"
-                )
+                return f"consumer {gone.client_id!r} was removed from group {name} in {at}: {gone.reason}{moved}"
             if POLL_TIMEOUT in gone.reason:
                 return (
-                    f"consumer {gone.client_id!r} left group {name} in generation {gone.generation}, because it did "
+                    f"consumer {gone.client_id!r} left group {name} in {at}, because it did "
                     f"not poll for max.poll.interval.ms={gone.max_poll_interval_ms}: {gone.reason!r}"
                 )
             since_ms = _silent_ms(facts, name, gone)

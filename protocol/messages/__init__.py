@@ -66,8 +66,12 @@ MODULES = {
     64: "unregister_broker",
     65: "describe_transactions",
     66: "list_transactions",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    88: "streams_group_heartbeat",
+    89: "streams_group_describe",
 }
 """The module of each API, by API key: Kafka's name of the API in snake case."""
 

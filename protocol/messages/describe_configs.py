@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): the configuration of topics and brokers, and where each value comes from (KIP-133).
+"""DescribeConfigs (key 32): the configuration of topics, brokers and groups, and where each value comes from (KIP-133).
 
 - v1: config_source instead of is_default, synonyms (KIP-226). v2: throttling after the response (KIP-219).
 - v3: types and documentation (KIP-569). v4: flexible.
@@ -11,6 +11,7 @@ from ..schema import Request, Response, Struct, field
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
+GROUP = 32
 """Resource types; a broker's name is its id, an empty one stands for the default of all brokers."""
 
 UNKNOWN_SOURCE = 0
@@ -20,6 +21,7 @@ DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
 DYNAMIC_BROKER_LOGGER_CONFIG = 6
+GROUP_CONFIG = 8
 """Where a value comes from: config_source, and the source of a synonym."""
 
 
@@ -59,7 +61,7 @@ class DescribeConfigsResponse(Response, to=DescribeConfigsRequest):
 
         error_code: ErrorCode = NONE
         """UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST (a type or name that this broker cannot
-        answer for). TOPIC_ and CLUSTER_AUTHORIZATION_FAILED."""
+        answer for). TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED."""
         error_message: NullableString = None
         resource_type: Int8
         resource_name: String

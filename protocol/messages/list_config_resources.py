@@ -9,8 +9,7 @@ from ..primitives import Array, ErrorCode, Int8, Int32, String
 from ..schema import Request, Response, Struct, field
 
 CLIENT_METRICS = 16
-GROUP = 32
-"""Resource types, besides those of DescribeConfigs."""
+"""A resource type, besides those of DescribeConfigs."""
 
 
 class ListConfigResourcesRequest(Request, api_key=74, versions="0-1", flexible="0+"):

@@ -63,9 +63,10 @@ class ProduceResponse(Response, to=ProduceRequest):
             NOT_ENOUGH_REPLICAS, INVALID_REQUIRED_ACKS. MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE,
             INVALID_RECORD, INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT: the batch.
             OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH,
-            INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE: the producer. A duplicate of one of
-            the last five batches is no error: the answer repeats its first offset. INVALID_TOPIC_EXCEPTION: the topic
-            is internal. TOPIC_, TRANSACTIONAL_ID_ and CLUSTER_AUTHORIZATION_FAILED."""
+            INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE, CONCURRENT_TRANSACTIONS (v12: the
+            last transaction is still being completed): the producer. A duplicate of one of the last five batches is no
+            error: the answer repeats its first offset. INVALID_TOPIC_EXCEPTION: the topic is internal.
+            TOPIC_, TRANSACTIONAL_ID_ and CLUSTER_AUTHORIZATION_FAILED."""
             base_offset: Int64 = -1
             """The offset of the first record."""
             log_append_time_ms: Timestamp = field(since=2, default=-1)

@@ -16,6 +16,7 @@ Checks of a data batch, in order (the origin decides which apply):
     |------------------------------------------------------------------|--------|-------------|-------------|
     | repeats a remembered batch: not appended (`find_duplicate`)      | yes    |             |             |
     | epoch below the known one: INVALID_PRODUCER_EPOCH                | yes    | yes         | logged      |
+    | not the first one that was verified (`verifications.py`)         | yes    |             |             |
     | new epoch, sequence not 0: OUT_OF_ORDER_SEQUENCE_NUMBER          | yes    |             |             |
     | known epoch, not the next sequence: OUT_OF_ORDER_SEQUENCE_NUMBER | yes    |             |             |
     | producer unknown: any sequence is accepted                       | yes    | yes         | yes         |
@@ -58,6 +59,7 @@ from .producer_snapshot import (
     list_snapshots,
     write_snapshot,
 )
+from .verifications import Verifications
 
 DEFAULT_EXPIRATION_MS = 86_400_000
 
@@ -112,6 +114,8 @@ class ProducerStates:
         """Open transactions: first offset -> producer id, ascending (they begin in the order of the log)."""
         self.unreplicated = _NO_TRANSACTIONS
         """Completed transactions whose marker is not below the high watermark: first offset -> offset of the marker."""
+        self.verifications: Verifications | None = None
+        """Transactions that are being verified; None until the first one."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -132,6 +136,15 @@ class ProducerStates:
         answer."""
         entry = self._entries.get(header.producer_id)
         return None if entry is None else entry.find_duplicate(header)
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, raises_epoch: bool
+    ) -> None:
+        """Remember that the coordinator is asked about a transaction that a batch with this first sequence would begin.
+        `raises_epoch` says that it came by the second version of transactions (KIP-890)."""
+        if self.verifications is None:
+            self.verifications = Verifications()
+        self.verifications.begin(producer_id, epoch, sequence, now_ms, raises_epoch=raises_epoch)
 
     def entry_after(self, header: BatchHeader, base_offset: int) -> ProducerEntry | None:
         """Return the state after a batch of a client that plainly is the next one of a known producer, in its epoch and
@@ -199,6 +212,8 @@ class ProducerStates:
     def expire(self, now_ms: int) -> int:
         """Forget producers without a record for `expiration_ms` (by record time) and without an open transaction;
         return how many."""
+        if self.verifications is not None:
+            self.verifications.expire(now_ms - self.expiration_ms)
         expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
@@ -207,6 +222,9 @@ class ProducerStates:
     def next_expiry_ms(self) -> int | None:
         """Return when `expire` next has an effect; None if there is no producer to expire."""
         idle = [entry.last_timestamp for entry in self._entries.values() if entry.transaction_first_offset is None]
+        oldest_ms = None if self.verifications is None else self.verifications.oldest_ms()
+        if oldest_ms is not None:
+            idle.append(oldest_ms)
         return min(idle) + self.expiration_ms if idle else None
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
@@ -277,7 +295,7 @@ class ProducerStates:
 class ProducerUpdate:
     """The effect of one append on the producers: checked batch by batch, in force after `commit`."""
 
-    __slots__ = ("_completed", "_entries", "_is_strict", "_origin", "_started", "_states")
+    __slots__ = ("_completed", "_entries", "_is_strict", "_origin", "_started", "_states", "_transactional")
 
     def __init__(self, states: ProducerStates, origin: Origin) -> None:
         self._states = states
@@ -286,6 +304,7 @@ class ProducerUpdate:
         self._entries: dict[int, ProducerEntry] = {}
         self._started: list[tuple[int, int]] = []
         self._completed: list[CompletedTransaction] = []
+        self._transactional: list[BatchHeader] = []
 
     @property
     def completed(self) -> list[CompletedTransaction]:
@@ -310,6 +329,7 @@ class ProducerUpdate:
             self._check_sequence(known, header, base_offset)
         transaction_first_offset = known.transaction_first_offset
         if header.is_transactional:
+            self._transactional.append(header)
             if transaction_first_offset is None:
                 transaction_first_offset = base_offset
                 self._started.append((base_offset, producer_id))
@@ -333,6 +353,7 @@ class ProducerUpdate:
         """
         if base_offset is None:
             base_offset = header.base_offset
+        self._transactional.append(header)
         known = self._entry(header.producer_id)
         epoch = header.producer_epoch
         self._check_epoch(known, epoch, base_offset)
@@ -362,6 +383,9 @@ class ProducerUpdate:
         if self._entries:
             producers = states._entries = states._entries or {}
             producers.update(self._entries)
+        if states.verifications is not None:
+            for header in self._transactional:
+                states.verifications.appended(header.producer_id, header.producer_epoch, is_marker=header.is_control)
         aborted: list[AbortedTransaction] = []
         if not (self._started or self._completed):
             return aborted
@@ -388,10 +412,12 @@ class ProducerUpdate:
             )
 
     def _check_sequence(self, known: ProducerEntry, header: BatchHeader, offset: int) -> None:
-        """Require the next sequence in the known epoch, and 0 in a new one. An unknown producer may begin anywhere.
-
-        (The place for KIP-890: the lowest sequence with which a verified transaction may begin.)
-        """
+        """Require the next sequence in the known epoch, and 0 in a new one. An unknown producer may begin anywhere,
+        unless its transaction was verified."""
+        verifications = self._states.verifications
+        if verifications is not None:
+            stored = self._states._entries.get(known.producer_id)
+            verifications.check_sequence(header, is_known=stored is not None and bool(stored.batches))
         sequence = header.base_sequence
         if header.producer_epoch != known.epoch:
             expected = sequence if known.epoch == NO_PRODUCER_EPOCH else 0

@@ -13,7 +13,9 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.clusters import Clusters
+from support.broker.consumer_lab import ConsumerLab
 from support.broker.sasl_clients import SETTINGS, Served
+from support.broker.streams_lab import StreamsLab
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
 
@@ -66,3 +68,51 @@ async def serve(tmp_path: Path) -> Any:
     for broker in started:
         if broker.server.listeners:
             await broker.stop()
+
+
+@pytest.fixture
+async def new_consumer_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[ConsumerLab]]]:
+    """A maker of labs of consumer groups; settings are written with underscores for dots."""
+    labs: list[ConsumerLab] = []
+
+    async def make(**settings: object) -> ConsumerLab:
+        directory = tmp_path / f"lab-{len(labs)}"
+        directory.mkdir()
+        labs.append(ConsumerLab(directory, **settings))
+        await labs[-1].start()
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        await lab.stop()
+
+
+@pytest.fixture
+async def consumer_lab(new_consumer_lab: Callable[..., Awaitable[ConsumerLab]]) -> ConsumerLab:
+    """A broker with consumer groups, and a topic "orders" with four partitions."""
+    lab = await new_consumer_lab()
+    lab.add_topics("orders")
+    return lab
+
+
+@pytest.fixture
+async def make_streams_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[StreamsLab]]]:
+    """A maker of brokers with the topic "t" of four partitions; settings are written with underscores for dots."""
+    made: list[StreamsLab] = []
+
+    async def make(**settings: object) -> StreamsLab:
+        lab = StreamsLab(tmp_path / "streams", **settings)
+        await lab.start()
+        made.append(lab)
+        lab.add_topics("t")
+        return lab
+
+    yield make
+    for lab in made:
+        await lab.stop()
+
+
+@pytest.fixture
+async def quick_streams_lab(make_streams_lab: Callable[..., Awaitable[StreamsLab]]) -> StreamsLab:
+    """A broker that assigns at once: without an initial delay, and without an assignment interval."""
+    return await make_streams_lab(group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0)

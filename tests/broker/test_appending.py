@@ -49,7 +49,7 @@ def test_a_batch_that_is_repeated_is_written_and_counted_once() -> None:
 def test_what_may_change_is_checked_again_after_validation_in_a_thread(size: int, codec: Codec, is_asked: bool) -> None:
     asked: list[bool] = []
 
-    async def check_again() -> None:
+    def check_again() -> None:
         asked.append(True)
 
     with Broker(topics=["orders"], config={"message.max.bytes": 10_000_000}) as broker:

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER
+from kmini.broker.groups.classic.classic_group import ClassicGroup
 from kmini.broker.metrics import Metrics
 from kmini.broker.metrics_text import LINES_OF_A_PIECE, _labels, metrics_text, metrics_text_in_turns, name_of
 from kmini.broker.replication.delayed_fetch import count_fetched
@@ -22,6 +23,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.validation import ValidatedRecords
+from support.broker.consumer_lab import ConsumerLab
 
 
 @pytest.fixture
@@ -143,6 +145,26 @@ async def test_what_waits_and_who_is_connected_is_told(broker: BrokerServer) -> 
     assert told["kafka_server_delayedoperationpurgatory_purgatorysize", ()] == 0
     assert told["kafka_server_socket_server_metrics_connection_count", (("listener", "PLAINTEXT"),)] == 0
     assert told["kmini_uptime_seconds", ()] >= 0
+
+
+async def test_groups_are_counted_by_kind_and_state(tmp_path: Path) -> None:
+    lab = ConsumerLab(tmp_path)
+    await lab.start()
+    lab.add_topics("orders")
+    await lab.join("a", "orders")
+    await lab.join("b", "orders", group="other")
+    await lab.leave("b", group="other")
+    lab.groups.groups.put(ClassicGroup("simple", 0))
+    told = samples(lab.broker)
+    await lab.stop()
+    coordinator = "kafka_server_group_coordinator_metrics"
+    assert told[f"{coordinator}_group_count", (("protocol", "consumer"),)] == 2
+    assert told[f"{coordinator}_group_count", (("protocol", "classic"),)] == 1
+    states = {dict(labels)["state"]: value for (name, labels), value in told.items() if "consumer_group_count" in name}
+    assert states == {"Empty": 1, "Assigning": 0, "Reconciling": 0, "Stable": 1, "Dead": 0}
+    assert told[f"{coordinator}_consumer_group_rebalance_count", ()] == 2
+    assert told["kafka_coordinator_group_groupmetadatamanager_numgroups", ()] == 1
+    assert told[f"{coordinator}_classic_group_count", (("state", "Empty"),)] == 1
 
 
 def test_a_broker_without_traffic_has_only_zeros() -> None:

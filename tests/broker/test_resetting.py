@@ -121,6 +121,7 @@ def fill(host: Hosts) -> None:
     ]:
         future.result(10)
     for core in cores(host)[:1]:
+        core.controller.set_group_configs("billing", {"consumer.heartbeat.interval.ms": "500"})
         core.controller.set_client_quotas("user=alice", {"producer_byte_rate": "1000"})
         core.controller.set_feature_levels({"transaction.version": 0})
     host.create_topic("short-lived")

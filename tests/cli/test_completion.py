@@ -39,7 +39,7 @@ def completions(*words: str) -> list[str]:
         (["kmini", "t"], ["topic", "txn", "trace"]),
         (["kmini", "topic", "de"], ["delete", "describe"]),
         (["kmini", "produce", "t", "--acks", ""], ["all", "-1", "1", "0"]),
-        (["kmini", "config", "describe", ""], ["topic", "broker"]),
+        (["kmini", "config", "describe", ""], ["topic", "broker", "group"]),
         (["kmini", "consume", "--time"], ["--timestamps", "--timeout-ms"]),
         (["kmini", "completion", ""], ["bash", "zsh", "fish"]),
     ],

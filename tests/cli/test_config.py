@@ -38,6 +38,20 @@ def test_settings_of_brokers_are_those_of_one_or_the_default_of_all(ask) -> None
     assert "log.segment.bytes" not in settings(ask("config", "describe", "broker", 1).stdout)
 
 
+def test_settings_of_a_group_are_set_told_and_taken_back(ask, refuse) -> None:
+    ask("config", "alter", "group", "billing", "-c", "consumer.heartbeat.interval.ms=1000")
+    assert settings(ask("config", "describe", "group", "billing").stdout) == {
+        "consumer.heartbeat.interval.ms": ["1000", "dynamic-group"]
+    }
+    everything = settings(ask("config", "describe", "group", "billing", "--all").stdout)
+    assert everything["consumer.session.timeout.ms"] == ["45000", "default"]
+    said = refuse("config", "alter", "group", "billing", "-c", "consumer.heartbeat.interval.ms=299", code=1)
+    assert said.startswith("kmini: group billing: INVALID_CONFIG: ")
+    assert "group.consumer.min.heartbeat.interval.ms=300" in said
+    ask("config", "alter", "group", "billing", "-d", "consumer.heartbeat.interval.ms")
+    assert settings(ask("config", "describe", "group", "billing").stdout) == {}
+
+
 def test_a_dry_run_changes_nothing(ask, refuse, broker) -> None:
     broker.create_topic("orders")
     ask("config", "alter", "topic", "orders", "-c", "retention.ms=60000", "--dry-run")
@@ -65,7 +79,8 @@ def test_what_cannot_be_is_told_with_key_and_reason(refuse, broker) -> None:
         (["alter", "topic", "orders", "-c", "a"], "-c a: KEY=VALUE was expected"),
         (["alter", "topic", "orders", "-c", "a=b", "-d", "a"], "a is named twice"),
         (["alter", "broker", "one", "-c", "a=b"], "broker one: the number of a broker was expected"),
-        (["describe", "group", "g"], "'group' is not one of"),
+        (["alter", "group", "-c", "a=b"], "the name of a group was expected"),
+        (["describe", "share", "g"], "'share' is not one of"),
     ],
 )
 def test_wrong_usage_is_one_sentence(run, arguments, said) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from support.group_output import rows_of
+from support.small_client import SmallClient
 
 
 def test_groups_are_listed_with_their_state(ask, broker, orders, join) -> None:
@@ -41,11 +42,37 @@ def test_members_and_state_are_told_on_request(ask, broker, orders, join) -> Non
         "host": "127.0.0.1",
         "client": "reader",
         "partitions": [["orders", 0], ["orders", 1]],
+        "protocol": "classic",
+        "epoch": None,
+        "target": None,
+        "topics": None,
+        "regex": None,
     }
     assert rows_of(ask("group", "describe", "--state").stdout) == [
-        ["group", "state", "protocol", "assignor", "coordinator", "members"],
-        ["billing", "Stable", "consumer", "range", f"{broker.bootstrap_servers} (1)", "1"],
+        ["group", "state", "protocol", "assignor", "coordinator", "members", "type", "epoch", "assignment_epoch"],
+        ["billing", "Stable", "consumer", "range", f"{broker.bootstrap_servers} (1)", "1", "classic", "-", "-"],
     ]
+
+
+def test_a_consumer_group_is_told_with_epochs_targets_and_subscriptions(ask, broker, orders) -> None:
+    at = broker.bootstrap_servers
+    with SmallClient(at, "one") as one, SmallClient(at, "two") as two:
+        one.beat("billing", orders, instance_id="first")
+        two.beat("billing", orders)
+        broker.clock.advance("2s")
+        one.beat("billing")
+        listed = rows_of(ask("group", "list", "--type", "consumer").stdout)
+        assert listed[1:] == [["billing", "Reconciling", "consumer", "consumer"]]
+        (told,) = rows_of(ask("group", "describe", "billing", "--state").stdout)[1:]
+        assert told == ["billing", "Reconciling", "consumer", "uniform", f"{at} (1)", "2", "consumer", "3", "3"]
+        first, second = json.loads(ask("group", "describe", "--members", "--format", "json").stdout)
+        (reads,) = {row[6] for row in rows_of(ask("group", "describe", "billing").stdout)[1:]}
+    assert (first["member"], first["instance"], first["protocol"]) == (one.member_id, "first", "consumer")
+    assert (first["partitions"], first["epoch"]) == ([["orders", 0], ["orders", 1]], 2)
+    assert (second["partitions"], second["epoch"]) == ([], 2)
+    assert sorted(first["target"] + second["target"]) == [["orders", 0], ["orders", 1]]
+    assert (first["topics"], first["regex"]) == (["orders"], None)
+    assert reads == one.member_id
 
 
 def test_a_topic_that_is_gone_does_not_keep_a_group_from_being_described(ask, orders) -> None:
@@ -153,11 +180,11 @@ def test_what_is_told_is_what_kafkas_own_command_tells(run, server, java, topic_
     # Theirs has an address with a slash in front.
     theirs = [[cell.removeprefix("/") for cell in row] for row in kafkas("--describe", "--offsets", "--group", name)]
     assert sorted(ours) == sorted(theirs)
-    ((_, member, instance, host, client, partitions),) = ask("group", "describe", name, "--members")[1:]
+    ((_, member, instance, host, client, partitions, *_),) = ask("group", "describe", name, "--members")[1:]
     ((_, consumer_id, their_host, client_id, count),) = kafkas("--describe", "--members", "--group", name)
     assert (member, f"/{host}", client) == (consumer_id, their_host, client_id)
     assert (instance, partitions, count) == ("-", f"{topic}-0,{topic}-1", "2")
-    ((_, state, _, assignor, coordinator, members),) = ask("group", "describe", name, "--state")[1:]
+    ((_, state, _, assignor, coordinator, members, *_),) = ask("group", "describe", name, "--state")[1:]
     ((_, address, number, strategy, their_state, their_members),) = kafkas("--describe", "--state", "--group", name)
     assert [state, assignor, coordinator, members] == [their_state, strategy, f"{address} {number}", their_members]
     assert [name, "Stable"] in kafkas("--list", "--state")

@@ -233,7 +233,7 @@ def test_a_topic_that_exists_with_another_cleanup_policy_stays_so_and_it_is_said
         (["--topic", "orders:1:delete"], "was expected"),
         (["--topic", "a b:1"], "may hold ASCII letters"),
         (["--port", "65536"], "65536 is not in the range"),
-        (["--as-version", "2.8"], "kmini.as.version=2.8: must be one of 3.9, 4.3"),
+        (["--as-version", "2.7"], "kmini.as.version=2.7: must be one of 2.8, 3.9, 4.0, 4.3"),
         (["nowhere.properties"], "cannot read nowhere.properties: No such file or directory"),
     ],
 )

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from kmini.client import Address, Client, Connection
+from kmini.protocol.errors import CoordinatorNotAvailable
 from kmini.protocol.framing import NEED_DATA, ServerConnection, response_frame
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.schema import Request, Response
 from kmini.protocol.topics import TopicPartition
@@ -205,6 +207,33 @@ async def connect() -> AsyncIterator[Callable[..., Awaitable[Connection]]]:
     yield open_
     for connection in opened:
         await connection.close()
+
+
+@pytest.fixture
+def coordinate(cluster) -> Callable[..., list[int]]:
+    """Make the brokers name these coordinators, one after the other, the last one from then on; return the named
+    ones."""
+
+    def make(*node_ids: int) -> list[int]:
+        left, named = list(node_ids), []
+
+        def answer(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+            node_id = left.pop(0) if len(left) > 1 else left[0]
+            named.append(node_id)
+            if node_id not in cluster.brokers:
+                found = {"error_code": CoordinatorNotAvailable.code}
+            else:
+                address = cluster[node_id].address
+                found = {"node_id": node_id, "host": address.host, "port": address.port}
+            Coordinator = FindCoordinatorResponse.Coordinator
+            keys = request.coordinator_keys or [request.key]
+            return FindCoordinatorResponse(**found, coordinators=[Coordinator(key=key, **found) for key in keys])
+
+        for broker in cluster.brokers.values():
+            broker.answers[FindCoordinatorRequest] = answer
+        return named
+
+    return make
 
 
 @pytest.fixture

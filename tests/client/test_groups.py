@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from kmini.client import CommittedOffset, GroupListing
-from kmini.protocol.consumer_protocol import ConsumerProtocolAssignment
 from kmini.protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -25,8 +24,6 @@ from kmini.protocol.messages import (
     DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetCommitRequest,
@@ -38,33 +35,6 @@ from kmini.protocol.messages import (
 )
 
 Group = DescribeGroupsResponse.Group
-
-
-@pytest.fixture
-def coordinate(cluster) -> Callable[..., list[int]]:
-    """Make the brokers name these coordinators, one after the other, the last one from then on; return the named
-    ones."""
-
-    def make(*node_ids: int) -> list[int]:
-        left, named = list(node_ids), []
-
-        def answer(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-            node_id = left.pop(0) if len(left) > 1 else left[0]
-            named.append(node_id)
-            if node_id not in cluster.brokers:
-                found = {"error_code": CoordinatorNotAvailable.code}
-            else:
-                address = cluster[node_id].address
-                found = {"node_id": node_id, "host": address.host, "port": address.port}
-            Coordinator = FindCoordinatorResponse.Coordinator
-            keys = request.coordinator_keys or [request.key]
-            return FindCoordinatorResponse(**found, coordinators=[Coordinator(key=key, **found) for key in keys])
-
-        for broker in cluster.brokers.values():
-            broker.answers[FindCoordinatorRequest] = answer
-        return named
-
-    return make
 
 
 def describes(state: str = "Stable", **more) -> Callable[[DescribeGroupsRequest], DescribeGroupsResponse]:
@@ -121,30 +91,6 @@ async def test_other_errors_are_the_callers(cluster, client, coordinate) -> None
     with pytest.raises(GroupAuthorizationFailed):
         await client.describe_group("g")
     assert len(cluster[1].asked(DescribeGroupsRequest)) == 1
-
-
-@pytest.mark.parametrize("answer", [describes("Dead"), refuses(GroupIdNotFound)], ids=["dead", "not-found"])
-async def test_a_group_that_is_not_there_is_an_error_in_every_version(cluster, client, coordinate, answer) -> None:
-    coordinate(1)
-    cluster[1].answers[DescribeGroupsRequest] = answer
-    with pytest.raises(GroupIdNotFound):
-        await client.describe_group("g")
-
-
-async def test_members_come_with_their_assignments(cluster, client, coordinate) -> None:
-    TopicPartitions = ConsumerProtocolAssignment.TopicPartitions
-    assignment = ConsumerProtocolAssignment(assigned_partitions=[TopicPartitions(topic="t", partitions=[2, 0])])
-    encoded = b"\0\1" + b"".join(assignment.encode(1))
-    members = [
-        Group.Member(member_id=str(number), client_id="c", client_host="/::1", member_assignment=bytes_)
-        for number, bytes_ in enumerate([encoded, b"", b"what is this"])
-    ]
-    coordinate(1)
-    cluster[1].answers[DescribeGroupsRequest] = describes(members=members, protocol_data="range")
-    described = await client.describe_group("g")
-    assert described.protocol == "range"
-    assert [member.partitions for member in described.members] == [(("t", 0), ("t", 2)), (), ()]
-    assert described.members[0].client_host == "::1"
 
 
 async def test_groups_of_all_brokers_are_listed_once_and_in_order(cluster, client) -> None:

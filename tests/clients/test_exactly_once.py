@@ -1,5 +1,9 @@
 """Consume, transform, produce by three instances, in transactions: each input is answered by one output, whatever dies
-in the middle of it."""
+in the middle of it.
+
+aiokafka and confluent-kafka have the first version of transactions, franz-go the second one (KIP-890). "both" is a
+service of franz-go and confluent-kafka.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from support import client_adapters
+from support import apache_kafka, client_adapters
 from support.client_adapters import create_topic
 from support.kafka_requests import list_offsets
 from support.offset_requests import await_coordinator
@@ -44,6 +48,8 @@ PAUSE_S = 3.5
 SILENCE_S = 10
 """Every call of an instance ends after half of that, or the library breaks its word."""
 TRANSFORMER = Path(client_adapters.__file__).with_name("transformer.py")
+CONFLUENT, GO, BOTH = "confluent-kafka", "franz-go", "both"
+GO_TRANSFORMER = apache_kafka.REPOSITORY / ".peers" / "group-clients" / "franz-go-transformer"
 
 
 class Instance:
@@ -114,9 +120,12 @@ class Service:
 
     def __init__(self, server: ServerProcess, client: str, directory: Path) -> None:
         self.deaths: Counter[str] = Counter()
-        fixed = [sys.executable, str(TRANSFORMER), client, server.bootstrap_servers, GROUP]
         self.instances = [
-            Instance([*fixed, str(number), str(PARTITIONS)], directory / f"instance-{number}", f"{SEED} {number}")
+            Instance(
+                [*program_of(client, number), server.bootstrap_servers, GROUP, str(number), str(PARTITIONS)],
+                directory / f"instance-{number}",
+                f"{SEED} {number}",
+            )
             for number in range(INSTANCES)
         ]
 
@@ -155,9 +164,21 @@ class Service:
             instance.kill()
 
 
-@pytest.fixture(params=["aiokafka", "confluent-kafka"])
+def program_of(client: str, number: int) -> list[str]:
+    """How an instance with this client is started, but for its arguments."""
+    if client == BOTH:
+        client = (GO, CONFLUENT)[number % 2]
+    if client == GO:
+        return [str(GO_TRANSFORMER)]
+    return [sys.executable, str(TRANSFORMER), client]
+
+
+@pytest.fixture(params=["aiokafka", CONFLUENT, GO, BOTH])
 def client(request: pytest.FixtureRequest) -> str:
-    if reason := client_adapters.why_unavailable(request.param):
+    if request.param in (GO, BOTH) and not GO_TRANSFORMER.exists():
+        pytest.skip(f"{GO_TRANSFORMER} is missing (`make group-clients` compiles it)")
+    python_client = CONFLUENT if request.param == BOTH else request.param
+    if python_client != GO and (reason := client_adapters.why_unavailable(python_client)):
         pytest.skip(reason)
     return str(request.param)
 

@@ -3,13 +3,8 @@ handled twice where a member commits before it handles, or where none crashes.""
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
 import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,117 +13,60 @@ from typing import Any
 import pytest
 
 from support import apache_kafka, client_adapters
-from support.batches import Item, batch
 from support.client_adapters import Java
-from support.kafka_requests import create_topics, produce, wait_for_leaders
+from support.group_members import PYTHON_MEMBER, GroupMember, MemberProcess
+from support.group_scene import GroupScene
 from support.offset_requests import fetch as fetch_offsets
 from support.server_process import ServerProcess, StartServer
-from support.until import until
 from support.wire import Wire
 
 PARTITIONS = 6
-PATIENCE_S = 40
-MEMBER = Path(client_adapters.__file__).with_name("group_member.py")
-
-Place = tuple[int, int]
-"""Partition and offset."""
+TOPIC, GROUP = "orders", "readers"
 
 
-class GroupMember:
-    """A consumer in a process of its own."""
+class VerifiableMember(MemberProcess):
+    """A process of Kafka's VerifiableConsumer."""
 
-    def __init__(self, command: list[str], complaints: Path) -> None:
-        self.handled: list[Place] = []
-        self.owned: list[int] = []
-        self.notes: list[list[object]] = []
-        self._complaints = complaints
-        with complaints.open("wb") as stderr:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            said = json.loads(line)
-            self._note_java(said) if isinstance(said, dict) else self._note(*said)
-
-    def _note(self, kind: str, *rest: Any) -> None:
-        if kind == "record":
-            self.handled.append((rest[0], rest[1]))
-        elif kind == "assigned":
-            self.owned = rest[0]
-        elif kind == "revoked":
-            self.owned = []
-        else:
-            self.notes.append([kind, *rest])
-
-    def _note_java(self, said: dict[str, Any]) -> None:
-        """What VerifiableConsumer tells."""
-        places = said.get("partitions", [])
+    def take(self, said: dict[str, Any]) -> None:
+        places, now_us = said.get("partitions", []), time.time_ns() // 1_000
         match said["name"]:
             case "partitions_assigned":
-                self.owned = [place["partition"] for place in places]
+                self.note("owned", now_us, [[place["topic"], place["partition"]] for place in places])
             case "partitions_revoked":
-                self.owned = []
+                self.note("owned", now_us, [])
             case "records_consumed":
                 for place in places:
-                    offsets = range(place["minOffset"], place["maxOffset"] + 1)
-                    self.handled += [(place["partition"], offset) for offset in offsets]
+                    for offset in range(place["minOffset"], place["maxOffset"] + 1):
+                        self.note("record", now_us, place["topic"], place["partition"], offset)
             case "offsets_committed" if not said["success"]:
-                self.notes.append(["commit failed", said])
-
-    def say(self) -> str:
-        """What it owns, and what it has said on stderr; one in Python says there what it is doing just now."""
-        if self._process.poll() is None and self._process.args[0] == sys.executable:
-            self._process.send_signal(signal.SIGUSR1)
-            time.sleep(0.5)
-        complaints = self._complaints.read_text(errors="replace")[-4000:]
-        ended = self._process.poll()
-        return f"{self.owned} {len(self.handled)} {self.notes}, exit code {ended}\n{complaints}"
-
-    def leave(self) -> None:
-        self._process.terminate()
-        self._end()
-
-    def crash(self) -> None:
-        self._process.kill()
-        self._end()
-
-    def _end(self) -> None:
-        self._process.wait(PATIENCE_S)
-        self._reader.join()
-        self.owned = []
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+                self.note("commit failed", now_us, [], said)
 
 
-class Scene:
-    """A topic, a group, its members past and present, and what has been produced."""
+class Scene(GroupScene):
+    """A topic and a group of one client on a server of its own."""
 
     def __init__(self, server: ServerProcess, client: str, options: list[str], directory: Path) -> None:
+        super().__init__(Wire(server.host, server.port), server.log_tail)
         self._directory = directory
-        self.members: list[GroupMember] = []
         self._server = server
         self._client = client
         self._options = options
-        self._wire = Wire(server.host, server.port)
-        self._produced: Counter[int] = Counter()
 
     def start(self, instance: str | None = None) -> GroupMember:
         """A member; a static one with an instance id."""
         option = "--group-instance-id" if self._client == Java.name else "--instance"
         identity = [] if instance is None else [option, instance]
         command = [*self._command(), *self._options, *identity]
-        self.members.append(GroupMember(command, self._directory / f"member-{len(self.members)}.stderr"))
+        kind = VerifiableMember if self._client == Java.name else MemberProcess
+        self.members.append(kind(command, self._directory / f"member-{len(self.members)}.stderr"))
         return self.members[-1]
 
     def _command(self) -> list[str]:
         servers = self._server.bootstrap_servers
         if self._client != Java.name:
-            return [sys.executable, str(MEMBER), self._client, servers, "readers", "orders"]
+            return [sys.executable, str(PYTHON_MEMBER), self._client, servers, GROUP, TOPIC]
         java = apache_kafka.java_command("-Xmx128m", "-XX:TieredStopAtLevel=1")
-        place = ["--bootstrap-server", servers, "--group-id", "readers", "--topic", "orders"]
+        place = ["--bootstrap-server", servers, "--group-id", GROUP, "--topic", TOPIC]
         times = ["--session-timeout", "3000", "--command-config", str(self._directory / "client.properties")]
         (self._directory / "client.properties").write_text("heartbeat.interval.ms=300\n", encoding="utf-8")
         tool = "org.apache.kafka.tools.VerifiableConsumer"
@@ -136,59 +74,23 @@ class Scene:
 
     def restart_server(self) -> None:
         """Kill -9, and start again."""
-        self._wire.socket.close()
+        self.close()
         self._server.kill()
         self._server.start()
-        self._wire = Wire(self._server.host, self._server.port)
-
-    def produce(self) -> None:
-        """Ten records for every partition."""
-        for partition in range(PARTITIONS):
-            answer = self._wire.ask(produce("orders", batch([Item()] * 10), partition=partition), 9)
-            assert answer.responses[0].partition_responses[0].error_code == 0
-            self._produced[partition] += 10
-
-    def wait_until_shared(self, *members: GroupMember) -> None:
-        """Return when these members, and no others, own all partitions, each of them some."""
-        self.wait(
-            lambda: (
-                sorted(partition for member in members for partition in member.owned) == [*range(PARTITIONS)]
-                and all(member.owned for member in members)
-            )
-        )
-
-    def wait_until_handled(self) -> None:
-        self.wait(lambda: {*self.handled()} == self.places())
+        self.wire = Wire(self._server.host, self._server.port)
 
     def wait_until_committed(self) -> None:
         """Return when nothing is left that a member has handled and a crash would give to another member once more."""
-        request = fetch_offsets("readers", [("orders", [*range(PARTITIONS)])], 7)
+        request = fetch_offsets(GROUP, [(TOPIC, [*range(PARTITIONS)])], 7)
         self.wait(
             lambda: (
-                {one.partition_index: one.committed_offset for one in self._wire.ask(request, 7).topics[0].partitions}
-                == self._produced
+                {
+                    (TOPIC, one.partition_index): one.committed_offset
+                    for one in self.wire.ask(request, 7).topics[0].partitions
+                }
+                == self.produced()
             )
         )
-
-    def handled(self) -> list[Place]:
-        return [place for member in self.members for place in member.handled]
-
-    def places(self) -> set[Place]:
-        return {(partition, offset) for partition, count in self._produced.items() for offset in range(count)}
-
-    def wait(self, is_so: Callable[[], bool]) -> None:
-        """Return when something is so."""
-        until(is_so, self._say, timeout_s=PATIENCE_S, poll_s=0.02)
-
-    def _say(self) -> str:
-        lines = [member.say() for member in self.members]
-        missing = sorted(self.places() - {*self.handled()})
-        return "\n".join([*lines, f"missing {missing[:20]}", self._server.log_tail()])
-
-    def close(self) -> None:
-        self._wire.socket.close()
-        for member in self.members:
-            member.crash()
 
 
 CLIENTS = {
@@ -216,15 +118,15 @@ def new_scene(
 
     def make(*options: str) -> Scene:
         server = start_server(group_min_session_timeout_ms="500", num_partitions=str(PARTITIONS))
-        with Wire(server.host, server.port) as wire:
-            wire.ask(create_topics({"name": "orders", "num_partitions": PARTITIONS}), 5)
-            wait_for_leaders(wire, "orders", PARTITIONS)
         scenes.append(Scene(server, client, [*client_options, *options], tmp_path))
+        scenes[-1].create_topic(TOPIC, PARTITIONS)
         return scenes[-1]
 
     yield make
     for scene in scenes:
         scene.close()
+        for member in scene.members:
+            member.crash()
 
 
 def test_members_come_go_and_crash_and_no_record_is_lost(new_scene: Callable[..., Scene]) -> None:
@@ -265,9 +167,8 @@ def test_a_member_that_commits_before_it_handles_handles_nothing_twice_even_acro
     third.leave()
     scene.wait_until_shared(first)
     scene.produce()
-    scene.wait(lambda: sum(offset >= 30 for _, offset in scene.handled()) == 10 * PARTITIONS)
-    twice = [place for place, times in Counter(scene.handled()).items() if times > 1]
-    assert twice == []
+    scene.wait(lambda: sum(offset >= 30 for *_, offset in scene.handled()) == 10 * PARTITIONS)
+    assert scene.handled_again() == []
 
 
 def test_a_static_member_that_was_killed_comes_back_to_its_partitions(new_scene: Callable[..., Scene]) -> None:

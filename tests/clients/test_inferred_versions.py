@@ -9,10 +9,11 @@ import pytest
 
 from support.server_process import ServerProcess, StartServer
 
-RELEASES = [None, "4.3", "3.9"]
+RELEASES = [None, "4.3", "4.0", "3.9", "2.8"]
+FETCH = {"4.0": 17, "3.9": 17, "2.8": 12}
 
 
-@pytest.fixture(params=RELEASES, ids=["by default", "as 4.3", "as 3.9"])
+@pytest.fixture(params=RELEASES, ids=lambda release: f"as {release}" if release else "by default")
 def release(request: pytest.FixtureRequest) -> str | None:
     value: str | None = request.param
     return value
@@ -43,7 +44,7 @@ def test_kafka_python(broker: ServerProcess, release: str | None) -> None:
 
 
 def expected(release: str | None) -> tuple[int, ...]:
-    return (3, 9) if release == "3.9" else (4, 3)
+    return tuple(map(int, (release or "4.3").split(".")))
 
 
 async def test_aiokafka(broker: ServerProcess, release: str | None) -> None:
@@ -53,7 +54,7 @@ async def test_aiokafka(broker: ServerProcess, release: str | None) -> None:
         assert (await producer.send_and_wait("inferred", b"value")).offset == 0
         (connection, *_) = producer.client._conns.values()
         told = connection._versions
-    assert told[1][1] == (17 if release == "3.9" else 18), "Fetch"
+    assert told[1][1] == FETCH.get(release or "", 18), "Fetch"
     assert told[0][0] == 0, "librdkafka compresses only for brokers that list Produce 0"
     consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest")
     async with consumer:

@@ -1,5 +1,8 @@
 """What Kafka's own transactional producers do when a request fails, as `broker.faults` makes it fail.
 
+They use the second version of transactions (KIP-890), which has no AddPartitionsToTxn and AddOffsetsToTxn: where a test
+is about one of these, `transaction.version` is 1.
+
 The Javadoc of KafkaProducer and of its exceptions says it.
 """
 
@@ -11,8 +14,10 @@ from typing import Any
 import pytest
 
 from kmini import Broker, Cluster
+from support.feature_levels import set_transaction_version
 from support.java_clients import JavaClients, JavaError, JavaProducer
 from support.transactional_clients import read_committed
+from support.until import until
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +45,12 @@ def committed(broker: Broker) -> list[str]:
     return [record.text() for record in broker.records("orders")]
 
 
+def choose_version(broker: Broker, api: str) -> None:
+    """Have producers use the version of transactions that has this API."""
+    if api in ("AddPartitionsToTxn", "AddOffsetsToTxn"):
+        set_transaction_version(broker.bootstrap_servers, 1)
+
+
 def thrown(call: Callable[..., Any], *arguments: Any) -> list[str]:
     """The classes of the exception that a call throws, and of its causes."""
     with pytest.raises(JavaError) as raised:
@@ -55,6 +66,8 @@ PASSING = [
     ("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS"),
     ("AddPartitionsToTxn", "COORDINATOR_LOAD_IN_PROGRESS"),
     ("AddPartitionsToTxn", "NOT_COORDINATOR"),
+    ("Produce", "CONCURRENT_TRANSACTIONS"),
+    ("Produce", "NOT_ENOUGH_REPLICAS"),
     ("EndTxn", "CONCURRENT_TRANSACTIONS"),
     ("EndTxn", "COORDINATOR_LOAD_IN_PROGRESS"),
     ("EndTxn", "NOT_COORDINATOR"),
@@ -65,6 +78,7 @@ PASSING = [
 def test_a_transaction_is_committed_in_spite_of_a_passing_error(
     broker: Broker, producer: JavaProducer, transactional_id: str, api: str, code: str
 ) -> None:
+    choose_version(broker, api)
     rule = broker.faults.on(api, transactional_id=transactional_id).times(2).error(code)
     producer.init_transactions()
     producer.begin()
@@ -78,17 +92,21 @@ def test_a_transaction_is_committed_in_spite_of_a_passing_error(
     ("api", "code"),
     [
         ("AddOffsetsToTxn", "CONCURRENT_TRANSACTIONS"),
+        ("TxnOffsetCommit", "CONCURRENT_TRANSACTIONS"),
         ("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"),
         ("TxnOffsetCommit", "NOT_COORDINATOR"),
     ],
 )
 def test_offsets_are_sent_again_after_a_retriable_error(
-    broker: Broker, begun: JavaProducer, java_clients: JavaClients, api: str, code: str
+    broker: Broker, producer: JavaProducer, java_clients: JavaClients, api: str, code: str
 ) -> None:
+    choose_version(broker, api)
+    producer.init_transactions()
+    producer.begin()
     rule = broker.faults.on(api, group="billing").once().error(code)
     with java_clients.consumer(broker.bootstrap_servers, group_id="billing") as consumer:
-        begun.send_offsets(consumer, "orders", 1)
-        begun.commit()
+        producer.send_offsets(consumer, "orders", 1)
+        producer.commit()
         assert consumer.committed("orders") == 1
     rule.assert_hit(times=1)
 
@@ -126,6 +144,7 @@ def test_a_commit_that_takes_too_long_may_be_asked_for_again(
 FATAL = [
     ("AddPartitionsToTxn", "PRODUCER_FENCED", "ProducerFencedException"),
     ("AddPartitionsToTxn", "INVALID_PRODUCER_EPOCH", "ProducerFencedException"),
+    ("Produce", "INVALID_PRODUCER_ID_MAPPING", "InvalidPidMappingException"),
     ("EndTxn", "PRODUCER_FENCED", "ProducerFencedException"),
     ("EndTxn", "INVALID_PRODUCER_EPOCH", "ProducerFencedException"),
     ("EndTxn", "INVALID_TXN_STATE", "InvalidTxnStateException"),
@@ -137,6 +156,7 @@ FATAL = [
 def test_a_producer_that_may_not_go_on_fails_for_good(
     broker: Broker, producer: JavaProducer, transactional_id: str, api: str, code: str, exception: str
 ) -> None:
+    choose_version(broker, api)
     broker.faults.on(api, transactional_id=transactional_id).once().error(code)
     producer.init_transactions()
     producer.begin()
@@ -147,7 +167,8 @@ def test_a_producer_that_may_not_go_on_fails_for_good(
 
     assert exception in thrown(send_and_commit)
     broker.faults.assert_all_hit()
-    assert exception in thrown(producer.begin)
+    # Java fails the send before its sender thread has the producer in the fatal state.
+    until(lambda: exception in thrown(producer.begin))
     assert committed(broker) == []
 
 
@@ -186,13 +207,50 @@ def test_a_transaction_with_a_refused_record_is_aborted_and_the_next_one_passes(
     assert committed(broker) == ["paid"]
 
 
-def test_a_producer_is_fenced_by_the_time_out_of_its_transaction(
+@pytest.mark.parametrize(("level", "exception"), [(1, "ProducerFencedException"), (2, "InvalidTxnStateException")])
+def test_a_producer_cannot_commit_after_the_time_out_of_its_transaction(
+    broker: Broker, producer: JavaProducer, transactional_id: str, level: int, exception: str
+) -> None:
+    set_transaction_version(broker.bootstrap_servers, level)
+    producer.init_transactions()
+    producer.begin()
+    producer.send("orders", "placed")
+    broker.clock.advance("2m", liveness=True)
+    broker.transactions.wait_ended(transactional_id)
+    assert thrown(producer.commit) == [exception]
+    assert committed(broker) == []
+
+
+def test_a_producer_goes_on_after_the_time_out_of_its_transaction_when_it_aborts(
     broker: Broker, begun: JavaProducer, transactional_id: str
 ) -> None:
     broker.clock.advance("2m", liveness=True)
     broker.transactions.wait_ended(transactional_id)
-    assert thrown(begun.commit) == ["ProducerFencedException"]
-    assert committed(broker) == []
+    begun.abort()
+    begun.begin()
+    begun.send("orders", "paid")
+    begun.commit()
+    assert committed(broker) == ["paid"]
+
+
+@pytest.mark.parametrize("api", ["Produce", "TxnOffsetCommit", "EndTxn"])
+def test_a_transaction_that_has_to_be_aborted_is_and_the_next_one_passes(
+    broker: Broker, begun: JavaProducer, java_clients: JavaClients, transactional_id: str, api: str
+) -> None:
+    rule = broker.faults.on(api, transactional_id=transactional_id).once().error("TRANSACTION_ABORTABLE")
+
+    def go_on() -> None:
+        begun.send("orders", "paid")
+        begun.send_offsets(consumer, "orders", 1)
+        begun.commit()
+
+    with java_clients.consumer(broker.bootstrap_servers, group_id="billing") as consumer:
+        assert "TransactionAbortableException" in thrown(go_on)
+        rule.assert_hit(times=1)
+        begun.abort()
+        begun.begin()
+        go_on()
+    assert committed(broker) == ["paid"]
 
 
 def test_a_consumer_stops_at_a_transaction_that_hangs_until_it_is_aborted(

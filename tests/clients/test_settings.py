@@ -181,3 +181,27 @@ def test_settings_and_partitions_are_there_after_kill_9(client: type[Admin], bro
         told = admin.told(TOPIC)
         assert (told["retention.ms"], told["segment.bytes"]) == ("7000", "1073741824")
         assert admin.partitions(TOPIC) == 3
+
+
+def test_settings_of_a_group_through_kafka_python(broker_process: ServerProcess) -> None:
+    """confluent-kafka and aiokafka have no such type of resource."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    def group(**changes: object) -> Any:
+        configs = {name.replace("_", "."): str(value) for name, value in changes.items()}
+        return ConfigResource(ConfigResourceType.GROUP, "billing", configs)
+
+    def told(client: Any) -> dict[str, str]:
+        described = client.describe_configs([group()], config_filter="all")["group"]["billing"]
+        return {name: config["value"] for name, config in described.items()}
+
+    with closing(KafkaPython(broker_process.bootstrap_servers)) as admin:
+        admin.client.alter_configs([group(consumer_heartbeat_interval_ms=500)])
+        assert told(admin.client)["consumer.heartbeat.interval.ms"] == "500"
+        refused = admin.client.alter_configs([group(consumer_heartbeat_interval_ms=299)])
+        assert "group.consumer.min.heartbeat.interval.ms=300" in refused["group"]["billing"]
+    broker_process.kill()
+    broker_process.start()
+    with closing(KafkaPython(broker_process.bootstrap_servers)) as admin:
+        after = told(admin.client)
+    assert (after["consumer.heartbeat.interval.ms"], after["consumer.session.timeout.ms"]) == ("500", "45000")

@@ -41,6 +41,7 @@ def facts(controller: Controller) -> Facts:
         controller.topics,
         controller.deleted_topic_ids(),
         {name: controller.broker_configs(name) for name in ("", "1", "2") if controller.broker_configs(name)},
+        controller.group_configs,
         controller.client_quotas,
         {rule for rule in RULES if rule in controller.acls},
         controller.scram_credentials,
@@ -236,6 +237,9 @@ def test_altered_configs_and_quotas_survive(survive: Callable[..., int]) -> None
             lambda controller: controller.set_broker_configs("1", {"log.roll.ms": "8"}),
             lambda controller: controller.set_broker_configs("", {}),
             lambda controller: controller.set_client_quotas("alice", {"producer_byte_rate": "9.0"}),
+            lambda controller: controller.set_group_configs("g", {"consumer.heartbeat.interval.ms": "500"}),
+            lambda controller: controller.set_group_configs("h", {"share.isolation.level": "read_committed"}),
+            lambda controller: controller.set_group_configs("g", {}),
             lambda controller: controller.set_feature_levels({"metadata.version": 20}),
         )
 

@@ -66,7 +66,7 @@ def prose() -> list[Prose]:
 
 
 def test_the_files_that_are_named_exist(prose: list[Prose]) -> None:
-    """By its name alone, or by the end of its path: `group_coordinator.py`, `groups/group_states.py`."""
+    """By its name alone, or by the end of its path: `group_coordinator.py`, `groups/classic/group_states.py`."""
     existing = [path.relative_to(ROOT) for path in [*files("*.py"), ROOT / "setup.py"]]
     known: dict[str, bool] = dict.fromkeys(NOT_OURS, True)
     missing = []

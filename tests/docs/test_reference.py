@@ -13,6 +13,7 @@ import pytest
 import kmini as public
 from kmini.broker.handlers import HANDLERS
 from kmini.broker.settings.broker_config import BROKER_KEYS, TopicDefault
+from kmini.broker.settings.group_config import GroupConfig
 from kmini.cli import kmini
 from kmini.storage.log_config import LogConfig
 
@@ -76,7 +77,7 @@ def test_every_setting_is_listed_once_with_what_it_does(pages: dict[str, str]) -
     rows = re.findall(r"^\| `([\w.]+)` \| \w+ \| .*? \| (\w.+) \|$", pages["docs/reference/configs.md"], re.MULTILINE)
     assert all(meaning for _, meaning in rows)
     broker = [name for name, line in BROKER_KEYS.items() if not isinstance(line, TopicDefault)]
-    assert [name for name, _ in rows] == [*broker, *LogConfig.KEYS]
+    assert [name for name, _ in rows] == [*broker, *LogConfig.KEYS, *GroupConfig.KEYS]
 
 
 def test_every_command_is_listed(pages: dict[str, str]) -> None:
@@ -98,7 +99,7 @@ def test_every_metric_has_a_meaning(pages: dict[str, str]) -> None:
 
 
 def test_every_reason_for_a_difference_is_told(pages: dict[str, str]) -> None:
-    for line in (*BROKER_KEYS.values(), *LogConfig.KEYS.values()):
+    for line in (*BROKER_KEYS.values(), *LogConfig.KEYS.values(), *GroupConfig.KEYS.values()):
         if not isinstance(line, TopicDefault):
             for reason in filter(None, (line.differs, line.no_effect)):
                 assert f"| `{line.name}` | {reason.replace('|', chr(92) + '|')}. |" in pages["docs/differences.md"]

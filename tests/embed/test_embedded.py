@@ -78,17 +78,17 @@ def test_the_facade_exports_what_it_says() -> None:
         kmini.Brokr  # noqa: B018
 
 
-@pytest.mark.parametrize(("as_version", "fetch"), [("3.9", 17), ("4.3", 18), (None, 18)])
+@pytest.mark.parametrize(("as_version", "fetch"), [("2.8", 12), ("3.9", 17), ("4.0", 17), ("4.3", 18), (None, 18)])
 def test_it_passes_for_the_release_it_is_asked_to(as_version: str | None, fetch: int) -> None:
     request = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
     with Broker(as_version=as_version) as broker, Wire(broker.bootstrap_servers) as wire:
-        told = {api.api_key: api.max_version for api in wire.ask(request, 4).api_keys}
+        told = {api.api_key: api.max_version for api in wire.ask(request, 3).api_keys}
     assert told[1] == fetch
 
 
-def test_there_are_two_releases_to_pass_for() -> None:
-    with pytest.raises(ConfigError, match=r"kmini.as.version=2.8: must be one of 3.9, 4.3"):
-        Broker(as_version="2.8")
+def test_there_are_four_releases_to_pass_for() -> None:
+    with pytest.raises(ConfigError, match=r"kmini.as.version=2.7: must be one of 2.8, 3.9, 4.0, 4.3"):
+        Broker(as_version="2.7")
 
 
 def test_records_come_back_as_they_were_produced() -> None:

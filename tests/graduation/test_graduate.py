@@ -167,6 +167,9 @@ def test_users_rules_quotas_and_settings_are_in_the_metadata(data_dir: Path, out
     controller.set_broker_configs("", {"log.cleaner.threads": "2", "kmini.as.version": "3.9"})
     controller.set_broker_configs("1", {"log.segment.bytes": "1000"})
     controller.set_broker_configs("2", {"num.io.threads": "3"})
+    controller.set_group_configs(
+        "billing", {"consumer.session.timeout.ms": "50000", "streams.num.standby.replicas": "1"}
+    )
     topic = controller.topic("orders")
     assert topic is not None
     controller.set_topic_configs(topic, {"retention.ms": "5", "segment.bytes": "14", "internal.segment.bytes": "77"})
@@ -198,6 +201,8 @@ def test_users_rules_quotas_and_settings_are_in_the_metadata(data_dir: Path, out
         (2, "orders", "segment.bytes", "1048576"),
         (4, "", "log.cleaner.threads", "2"),
         (4, "1", "log.segment.bytes", "1048576"),
+        (32, "billing", "consumer.session.timeout.ms", "50000"),
+        (32, "billing", "streams.num.standby.replicas", "1"),
     ]
     too_small = "Apache Kafka asks for at least 1 MiB"
     assert report.changed_settings == [

@@ -213,8 +213,27 @@ UNSUPPORTED = "UnsupportedVersionException"
     [
         # before DescribeGroups 6, a group that is not there is described as dead
         ("4.3", {"describeConsumerGroups": NOBODY, "describeClassicGroups": NOBODY}),
-        # fenced brokers, and other resources than client metrics, can be asked for since 4.0 and 4.1
+        # other resources than client metrics can be asked for since 4.1, fenced brokers since 4.0
+        (
+            "4.0",
+            {"listConfigResources": UNSUPPORTED, "describeConsumerGroups": NOBODY, "describeClassicGroups": NOBODY},
+        ),
         ("3.9", {"controller": UNSUPPORTED, "listConfigResources": UNSUPPORTED}),
+        # quorums came with 2.8's successors, and offsets by the kinds of their ends with 3.0, 3.4 and 3.9
+        (
+            "2.8",
+            dict.fromkeys(
+                (
+                    "controller",
+                    "describeMetadataQuorum",
+                    "listConfigResources",
+                    "listOffsetsMaxTimestampSpec",
+                    "listOffsetsEarliestLocalSpec",
+                    "listOffsetsLatestTieredSpec",
+                ),
+                UNSUPPORTED,
+            ),
+        ),
     ],
 )
 def test_where_one_release_is_served_only_what_it_lacks_is_unsupported(

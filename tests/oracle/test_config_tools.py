@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.java_peer import Finished, RunTool
+from support.server_process import ServerProcess
+from support.until import until
 
 TopicNames = Callable[[str], str]
 Configs = Callable[..., Finished]
@@ -74,6 +76,46 @@ def test_config_command_tells_what_is_wrong_with_a_setting(tool: RunTool, topic:
     assert finished.exit == 1
     assert "InvalidConfigurationException" in finished.stderr + finished.stdout
     assert "soon" in finished.stderr + finished.stdout
+
+
+def test_config_command_sets_describes_and_deletes_a_groups_setting(
+    kafka_tool: RunTool, broker_process: ServerProcess
+) -> None:
+    # Of its own server: the tool also describes all groups here, and refuses one named "", as other tests leave it.
+    server = ("--bootstrap-server", broker_process.bootstrap_servers)
+
+    def configs(*arguments: object) -> Finished:
+        finished = kafka_tool("kafka.admin.ConfigCommand", *server, *arguments)
+        assert finished.exit == 0, finished.stderr
+        return finished
+
+    group = "billing"
+    of_group = ("--entity-type", "groups", "--entity-name", group)
+    none = [f"The group '{group}' doesn't exist and doesn't have dynamic config."]
+    assert configs(*of_group, "--describe").lines == none
+    changes = "consumer.session.timeout.ms=50000,consumer.heartbeat.interval.ms=6000"
+    assert configs(*of_group, "--alter", "--add-config", changes).lines == [
+        f"Completed updating config for group {group}."
+    ]
+    told = (
+        "consumer.session.timeout.ms=50000 sensitive=false synonyms={DYNAMIC_GROUP_CONFIG:consumer.session.timeout.ms="
+        "50000, DEFAULT_CONFIG:group.consumer.session.timeout.ms=45000}"
+    )
+
+    def is_told() -> bool:
+        return told in [line.strip() for line in configs(*of_group, "--describe").lines]
+
+    until(is_told)
+    assert len(configs(*of_group, "--describe").lines) == 3
+    assert len(configs(*of_group, "--describe", "--all").lines) == 18
+    assert f"Dynamic configs for group {group} are:" in configs("--entity-type", "groups", "--describe").lines
+    too_long = (*of_group, "--alter", "--add-config", "consumer.session.timeout.ms=60001")
+    refused = kafka_tool("kafka.admin.ConfigCommand", *server, *too_long)
+    assert refused.exit == 1
+    assert "InvalidConfigurationException" in refused.stderr + refused.stdout
+    assert "group.consumer.max.session.timeout.ms" in refused.stderr + refused.stdout
+    configs(*of_group, "--alter", "--delete-config", "consumer.session.timeout.ms,consumer.heartbeat.interval.ms")
+    until(lambda: configs(*of_group, "--describe").lines == none)
 
 
 @pytest.mark.usefixtures("broker_settings")

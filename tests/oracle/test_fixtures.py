@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 
 from kmini import KafkaError, NotInTime
 from kmini.pipeline.archives.archive_files import Row
-from kmini.protocol.errors import InconsistentGroupProtocol, InvalidTxnState, TransactionalIdNotFound
+from kmini.protocol.errors import InvalidTxnState, TransactionalIdNotFound
 from kmini.remote.remote_broker import RemoteBroker
 from support.archives import write_archive
 from support.server_process import ServerProcess
@@ -97,7 +97,7 @@ def test_transactions_of_apache_kafka_are_seen_waited_for_and_aborted(remote: Re
         producer.commit_transaction(60)
 
 
-def test_groups_of_apache_kafka_are_told_by_name_and_of_other_kinds_nothing_wrong(remote: RemoteBroker) -> None:
+def test_groups_of_apache_kafka_are_told_by_name_and_those_of_both_kinds_described(remote: RemoteBroker) -> None:
     orders, billing, new = (remote.prefix + name for name in ("orders", "billing", "new"))
     remote.create_topic(orders)
     remote.produce(orders, b"placed")
@@ -118,9 +118,8 @@ def test_groups_of_apache_kafka_are_told_by_name_and_of_other_kinds_nothing_wron
         consumer.commit(asynchronous=False)
         assert remote.groups() == [billing, new]
         assert (remote.group(billing).describe().kind, remote.group(billing).describe().generation) == ("classic", -1)
-        for call in (remote.group(new).describe, remote.group(new).stable):
-            with pytest.raises(InconsistentGroupProtocol, match=f"group {new} is Stable and of the kind consumer"):
-                call()
+        (member,) = remote.group(new).stable(members=1).members
+        assert (remote.group(new).describe().kind, member.assignment) == ("consumer", ((orders, 0),))
         assert remote.group(new).offsets() == {(orders, 0): 1}
         remote.group(new).caught_up(orders)
         with pytest.raises(KafkaError):

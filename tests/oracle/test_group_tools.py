@@ -8,15 +8,18 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.batches import Item, batch
+from support.group_members import MemberProcess, process_command
 from support.java_peer import Finished, RunTool
 from support.kafka_requests import produce
 from support.offset_requests import await_coordinator, commit, fetch
 from support.server_process import ServerProcess
+from support.until import until
 from support.wire import Wire
 
 TopicNames = Callable[[str], str]
@@ -174,6 +177,58 @@ def test_kcat_reads_as_a_member_and_goes_on_where_the_group_was(
         assert "GroupNotEmptyException" in refused.stdout + refused.stderr
         refused = groups("--delete-offsets", "--group", group, "--topic", topic)
         assert "GroupSubscribedToTopicException" in refused.stdout + refused.stderr
+
+
+@pytest.fixture
+def new_member(server: ServerProcess, topic: str, group: str, tmp_path: Path) -> Iterator[MemberProcess]:
+    """A member of the group in the new protocol, which has handled and committed all records."""
+    options = {"client-id": "new-member"}
+    command = process_command("confluent-kafka", "consumer", options, server.bootstrap_servers, group, topic)
+    member = MemberProcess(command, tmp_path / "member.stderr")
+    done = {(topic, partition): RECORDS for partition in range(2)}
+    try:
+        until(lambda: offsets(server, group) == done, member.say, poll_s=0.02)
+        yield member
+    finally:
+        member.crash()
+
+
+@pytest.mark.usefixtures("new_member")
+def test_it_describes_a_group_of_the_new_protocol(groups: Any, group: str, topic: str) -> None:
+    assert [group, "Stable"] in rows(groups("--list", "--state"))
+    assert [group, "Consumer"] in rows(groups("--list", "--type", "consumer"))
+    assert not [row for row in rows(groups("--list", "--type", "classic")) if row[0] == group]
+    (state,) = rows(groups("--describe", "--group", group, "--state", "--verbose"))
+    strategy, name, epoch, target_epoch, members = state[-5:]
+    assert (strategy, name, members) == ("uniform", "Stable", "1")
+    assert epoch == target_epoch
+    (member,) = rows(groups("--describe", "--group", group, "--members", "--verbose"))
+    partitions = f"{topic}:0,1"
+    assert member[2:] == ["/127.0.0.1", "new-member", "2", epoch, partitions, epoch, partitions]
+    described = rows(groups("--describe", "--group", group, "--offsets", "--verbose"))
+    expected = [[group, topic, str(number), str(RECORDS), str(RECORDS), "0"] for number in range(2)]
+    assert sorted([*row[:3], *row[4:7]] for row in described) == expected
+
+
+@pytest.mark.usefixtures("new_member")
+def test_a_group_of_the_new_protocol_with_a_member_is_not_changed(groups: Any, group: str, topic: str) -> None:
+    refused = groups("--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
+    assert re.search("inactive|Assignments can only be reset", refused.stdout + refused.stderr)
+    refused = groups("--delete", "--group", group)
+    assert "GroupNotEmptyException" in refused.stdout + refused.stderr
+    refused = groups("--delete-offsets", "--group", group, "--topic", topic)
+    assert "GroupSubscribedToTopicException" in refused.stdout + refused.stderr
+
+
+def test_a_group_of_the_new_protocol_without_members_is_reset_and_deleted(
+    groups: Any, server: ServerProcess, group: str, topic: str, new_member: MemberProcess
+) -> None:
+    new_member.leave()
+    assert groups("--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute").exit == 0
+    assert offsets(server, group) == {(topic, 0): 0, (topic, 1): 0}
+    finished = groups("--delete", "--group", group)
+    assert f"Deletion of requested consumer groups ('{group}') was successful." in finished.stdout
+    assert group not in groups("--list").lines
 
 
 def test_the_console_consumer_commits_for_its_group(

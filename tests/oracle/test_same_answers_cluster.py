@@ -143,7 +143,9 @@ def test_update_features(same_answers: SameAnswers) -> None:
         for level in (0, 1, 2, 3):
             for kind in (1, 2, 3):
                 ask(f"transaction.version to {level}, upgrade type {kind}", ("transaction.version", level, kind))
-        ask("group.version to 1", ("group.version", 1, 1))
+        for level in (0, 1, 2, -1):
+            for kind in (1, 2, 3):
+                ask(f"group.version to {level}, upgrade type {kind}", ("group.version", level, kind))
         ask("without a name", ("", 1, 1))
         ask("twice", same, same)
         ask("one of two is wrong", same, ("no.such.feature", 1, 1), version=1)

@@ -20,7 +20,7 @@ from support.until import until
 
 Dump = Callable[..., list[str]]
 
-ABORTS = 2
+ABORTS = 3
 """That `lives` leaves behind."""
 TRANSACTION_INDEX_ENTRY = 34
 
@@ -48,6 +48,12 @@ def lives(transcript: Transcript) -> Iterator[TransactionalProducer]:
         second.end(f"the second's end {number}", commit=is_commit)
         first.produce(f"another batch {number}", topic)
         first.end(f"the first's end {number}", commit=not is_commit)
+    for number, is_commit in enumerate((True, False)):
+        what = f"of the second version {number}"
+        second.produce(f"a batch {what}", topic, version=12)
+        second.commit_offset(f"an offset {what}", group, topic, 20 + number, version=5)
+        second.end(f"the end {what}", commit=is_commit, version=5)
+        second.end(f"the end of nothing {what}", commit=False, version=5)
     first.init("once more", producer_id=first.producer_id, epoch=first.epoch)
     first.init("as somebody else")
     for _ in range(3):  # an index is in its file at the latest when the segment is full

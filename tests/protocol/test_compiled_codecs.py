@@ -293,14 +293,18 @@ def test_nothing_is_left_behind(cls: type[Message], version: int, random_message
             outcome(compiled(cls)[0][version], frame)
         compiled(cls)[1][version](message, bytearray())
 
+    def left() -> int:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(100):
+            work()
+        return tracemalloc.get_traced_memory()[0] - before
+
     work()
     tracemalloc.start()
     try:
         work()
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(100):
-            work()
-        assert tracemalloc.get_traced_memory()[0] - before < 2_400  # one object each time would be more
+        # One object each time would be more. Threads of other tests may allocate meanwhile, so it is tried again.
+        assert any(left() < 2_400 for _ in range(5))
     finally:
         tracemalloc.stop()
 

@@ -28,7 +28,7 @@ from kmini.protocol.messages import (
     OffsetFetchRequest,
     ProduceRequest,
 )
-from kmini.protocol.primitives import Array, Int8, Int32, String, unsigned_varint
+from kmini.protocol.primitives import STRING, Array, Int8, Int32, String, unsigned_varint
 from kmini.protocol.schema import REQUIRED, Message, Request, Struct, field
 from support.mutation import mutated
 
@@ -315,9 +315,20 @@ def grown(cls: type[Struct], version: int, count: int) -> Any:
         held = described.type.element
         if held is not None and held.struct is not None and described.exists_in(version):
             values[described.name] = [grown(held.struct, version, 1) for _ in range(count)]
+        elif described.default is REQUIRED and described.type.struct is not None:
+            values[described.name] = grown(described.type.struct, version, 1)
+        elif described.default is REQUIRED and held is not None and held.wire == STRING:
+            values[described.name] = ["orders"]
         elif described.default is REQUIRED and described.type.wire is not None:
             values[described.name] = ORDINARY.get(described.type.wire.name, 1_000)
     return cls(**values)
 
 
-ORDINARY: dict[str, Any] = {"int8": 100, "string": "host-1", "bytes": b"data", "boolean": True, "array": [1, 2, 3]}
+ORDINARY: dict[str, Any] = {
+    "int8": 100,
+    "uuid": bytes(16),
+    "string": "host-1",
+    "bytes": b"data",
+    "boolean": True,
+    "array": [1, 2, 3],
+}

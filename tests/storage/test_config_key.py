@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.protocol.errors import InvalidConfig
-from kmini.storage.config_key import split_list
+from kmini.storage.config_key import INT, STRING, Settings, at_least, key, one_of_any_case, split_list
 from kmini.storage.log_config import LogConfig
 
 
@@ -37,3 +37,18 @@ def test_a_setting_that_is_not_in_the_table_is_a_mistake_of_the_caller() -> None
 @pytest.mark.parametrize(("text", "items"), [("", ()), ("a", ("a",)), (" a , b ", ("a", "b")), ("a,", ("a", ""))])
 def test_lists_are_separated_by_commas(text: str, items: tuple[str, ...]) -> None:
     assert split_list(text.strip()) == items
+
+
+def test_a_table_that_extends_another_one_has_the_keys_of_both_and_its_own_first() -> None:
+    class Base(Settings):
+        base_size: int = key(INT, 1, at_least(1), "The size.")
+
+    class Table(Base):
+        own_name: str = key(STRING, "x", one_of_any_case("x", "y"), "The name.")
+
+    assert [*Table.KEYS] == ["own.name", "base.size"]
+    assert [*Base.KEYS] == ["base.size"]
+    table = Table(own_name="Y").replace(base_size=2)
+    assert (table.own_name, table.base_size) == ("Y", 2)
+    with pytest.raises(ValueError, match=r"own\.name=z: must be one of x, y, in any case"):
+        Table.KEYS["own.name"].parse("z")

@@ -3,6 +3,7 @@ import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.TopicPartition;
@@ -10,7 +11,7 @@ import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.*;
 
 /**
- * Producers and consumers of Kafka's client library that stay from call to call, by their names; JavaPeer runs main for each call.
+ * Producers, consumers and admins of Kafka's client library that stay from call to call, by their names; JavaPeer runs main for each call.
  *
  * The arguments are the name of a client, the call, and its arguments. It prints one line of JSON: {"value"}, or {"thrown", "message", "retriable"},
  * where "thrown" has the classes of the exception and of its causes.
@@ -18,6 +19,7 @@ import org.apache.kafka.common.serialization.*;
 public class JavaClients {
     static final Map<String, KafkaProducer<String, String>> PRODUCERS = new ConcurrentHashMap<>();
     static final Map<String, NotedConsumer> CONSUMERS = new ConcurrentHashMap<>();
+    static final Map<String, GroupAdmin> ADMINS = new ConcurrentHashMap<>();
 
     public static void main(String[] arguments) throws Exception {
         List<String> rest = List.of(arguments).subList(2, arguments.length);
@@ -41,6 +43,10 @@ public class JavaClients {
             PRODUCERS.put(name, new KafkaProducer<>(settings(arguments), new StringSerializer(), new StringSerializer()));
         else if (call.equals("new consumer"))
             CONSUMERS.put(name, new NotedConsumer(settings(arguments)));
+        else if (call.equals("new admin"))
+            ADMINS.put(name, new GroupAdmin(settings(arguments)));
+        else if (ADMINS.containsKey(name))
+            return ADMINS.get(name).call(call, arguments);
         else if (CONSUMERS.containsKey(name))
             return CONSUMERS.get(name).call(call, arguments);
         else
@@ -131,6 +137,76 @@ public class JavaClients {
 
         public void onPartitionsLost(Collection<TopicPartition> partitions) {
             events.add("lost");
+        }
+    }
+
+    /** An admin that asks about consumer groups and changes them; the first argument of each call is a group. */
+    static class GroupAdmin {
+        final Admin admin;
+
+        GroupAdmin(Properties settings) {
+            admin = Admin.create(settings);
+        }
+
+        Object call(String call, List<String> arguments) throws Exception {
+            switch (call) {
+                case "list": // all groups: the type, the protocol and the state of each
+                    Map<String, List<String>> listed = new TreeMap<>();
+                    for (GroupListing group : admin.listGroups().all().get())
+                        listed.put(group.groupId(), List.of(text(group.type()), group.protocol(), text(group.groupState())));
+                    return listed;
+                case "describe":
+                    return described(admin.describeConsumerGroups(arguments).all().get().get(arguments.get(0)));
+                case "delete":
+                    return admin.deleteConsumerGroups(arguments).all().get();
+                case "offsets": // the partitions of the group, as topic-number, with their offsets
+                    Map<String, Long> offsets = new TreeMap<>();
+                    admin.listConsumerGroupOffsets(arguments.get(0)).partitionsToOffsetAndMetadata().get()
+                        .forEach((partition, offset) -> offsets.put(partition.toString(), offset.offset()));
+                    return offsets;
+                case "alter offset":
+                    return admin.alterConsumerGroupOffsets(arguments.get(0), offset(arguments.subList(1, 3))).all().get();
+                case "delete offset":
+                    var partitions = Set.of(place(arguments.subList(1, 2)));
+                    return admin.deleteConsumerGroupOffsets(arguments.get(0), partitions).all().get();
+                case "close":
+                    ADMINS.values().remove(this);
+                    admin.close(Duration.ofMillis(500));
+                    return null;
+                default:
+                    throw new IllegalArgumentException(call);
+            }
+        }
+
+        static String text(Optional<?> value) {
+            return value.map(Object::toString).orElse("");
+        }
+
+        static Map<String, Object> described(ConsumerGroupDescription group) {
+            Map<String, Object> description = new HashMap<>();
+            description.put("type", group.type().toString());
+            description.put("state", group.groupState().toString());
+            description.put("assignor", group.partitionAssignor());
+            description.put("epoch", group.groupEpoch().orElse(null));
+            description.put("target epoch", group.targetAssignmentEpoch().orElse(null));
+            description.put("members", group.members().stream().map(GroupAdmin::described).toList());
+            return description;
+        }
+
+        static Map<String, Object> described(MemberDescription member) {
+            Map<String, Object> description = new HashMap<>();
+            description.put("client id", member.clientId());
+            description.put("host", member.host());
+            description.put("instance", member.groupInstanceId().orElse(null));
+            description.put("epoch", member.memberEpoch().orElse(null));
+            description.put("upgraded", member.upgraded().orElse(null));
+            description.put("assignment", partitions(member.assignment()));
+            description.put("target", member.targetAssignment().map(GroupAdmin::partitions).orElse(null));
+            return description;
+        }
+
+        static List<String> partitions(MemberAssignment assignment) {
+            return assignment.topicPartitions().stream().map(TopicPartition::toString).sorted().toList();
         }
     }
 

@@ -1,4 +1,4 @@
-"""Producers and consumers of Kafka's own client library, in the JVM of the test run."""
+"""Producers, consumers and admins of Kafka's own client library, in the JVM of the test run."""
 
 from __future__ import annotations
 
@@ -107,6 +107,35 @@ class JavaConsumer(JavaClient):
         return events
 
 
+class JavaAdmin(JavaClient):
+    """An Admin, for consumer groups. Offsets are those of partition 0 of a topic."""
+
+    def list(self) -> dict[str, list[str]]:
+        """The type, the protocol and the state of each group."""
+        groups: dict[str, list[str]] = self.call("list")
+        return groups
+
+    def describe(self, group: str) -> dict[str, Any]:
+        """ "type", "state", "assignor", "epoch", "target epoch" and "members" of a group; each member has "client id",
+        "host", "instance", "epoch", "upgraded" (whether it speaks the new protocol), "assignment" and "target"."""
+        description: dict[str, Any] = self.call("describe", group)
+        return description
+
+    def delete(self, group: str) -> None:
+        self.call("delete", group)
+
+    def offsets(self, group: str) -> dict[str, int]:
+        """The committed offsets, by "topic-partition"."""
+        offsets: dict[str, int] = self.call("offsets", group)
+        return offsets
+
+    def alter_offset(self, group: str, topic: str, offset: int) -> None:
+        self.call("alter offset", group, topic, offset)
+
+    def delete_offset(self, group: str, topic: str) -> None:
+        self.call("delete offset", group, topic)
+
+
 class JavaClients:
     """Makes clients that retry at once, so that tests are short."""
 
@@ -129,6 +158,11 @@ class JavaClients:
             "session_timeout_ms": 6_000,
         }
         yield from self._closing(JavaConsumer(self._peer, "consumer", _settings(servers, defaults | settings)))
+
+    @contextmanager
+    def admin(self, servers: str, **settings: object) -> Iterator[JavaAdmin]:
+        """An admin; settings as a producer's."""
+        yield from self._closing(JavaAdmin(self._peer, "admin", _settings(servers, settings)))
 
     @staticmethod
     def _closing(client: Any) -> Iterator[Any]:

@@ -8,10 +8,12 @@ from typing import Any
 from kmini.protocol import messages as m
 from kmini.protocol.consumer_protocol import ConsumerProtocolAssignment, SubscribedTopics
 from kmini.protocol.messages.add_partitions_to_txn import TxnTopic
+from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Request
+from kmini.protocol.uuids import format_uuid, random_uuid
 from kmini.testing import Wire
 from support.until import until
 
@@ -24,7 +26,9 @@ class SmallClient(Wire):
 
     def __init__(self, bootstrap_servers: str, client_id: str) -> None:
         super().__init__(bootstrap_servers, client_id=client_id)
-        self.member_id, self.generation = "", -1
+        self.member_id, self.generation, self.epoch = "", -1, 0
+        self.assigned: dict[bytes, list[int]] = {}
+        """What the coordinator of a consumer group has assigned last, by topic id."""
         self.producer: dict[str, Any] = {}
         self.sequence = 0
 
@@ -130,6 +134,34 @@ class SmallClient(Wire):
             return
         leaving = m.LeaveGroupRequest.Member(member_id=self.member_id, reason=reason)
         assert self.ask(m.LeaveGroupRequest(group_id=group, members=[leaving]), 5).error_code == 0
+
+    # --- a consumer of the protocol of KIP-848
+
+    def beat(
+        self, group: str, *topics: str, gives_up: bool = False, leaves: bool = False, **fields: Any
+    ) -> dict[bytes, list[int]]:
+        """Send a heartbeat: the first one joins, and subscribes to the topics. Return what the coordinator has assigned
+        last, by topic id; `gives_up` reports that the member owns nothing else, `leaves` that it leaves."""
+        is_new = not self.epoch
+        wish: dict[str, Any] = {}
+        if is_new:
+            self.member_id = format_uuid(random_uuid())
+            self.find_coordinator(group, GROUP)
+            wish = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [*topics], "topic_partitions": []}
+        elif gives_up:
+            owned = [TopicPartitions(topic_id=each, partitions=numbers) for each, numbers in self.assigned.items()]
+            wish = {"topic_partitions": owned}
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id=self.member_id, member_epoch=-1 if leaves else self.epoch, **{**wish, **fields}
+        )
+        answer = self.ask_when_ready(request, 1)
+        assert answer.error_code == 0, answer
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.assigned = {each.topic_id: each.partitions for each in answer.assignment.topic_partitions}
+        return self.assigned
+
+    # --- offsets and records
 
     def end_of(self, topic: str) -> int:
         """The offset at which a consumer with auto.offset.reset=latest begins."""

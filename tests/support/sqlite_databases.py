@@ -86,6 +86,7 @@ def _content(version: int, cluster_id: str, topics: tuple[Topic, ...] | None) ->
         cluster_id,
         list(made if topics is None else topics),
         broker_configs={"": {"log.retention.ms": "8"}, "1": {"log.roll.ms": "10"}},
+        group_configs={},
         client_quotas={'{"user": "adam"}': {"consumer_byte_rate": "0.5"}},
         acls=_RULES if version >= 2 else [],
         scram_credentials={("adam", 1): ScramCredential(b"salt\xff", 4096, b"stored", b"server")}

@@ -24,6 +24,8 @@ from support.until import until
 NOT_DONE = (*NOT_YET, 51)
 """And CONCURRENT_TRANSACTIONS."""
 TRANSACTIONAL = 0x10
+RAISES_EPOCH_SINCE = 5
+"""The version of EndTxn of the second version of transactions."""
 
 
 def describe(*transactional_ids: str) -> Any:
@@ -128,9 +130,13 @@ class TransactionalProducer:
         return self.transcript.ask(what, request, version)
 
     def end(self, what: str, *, commit: bool, version: int = 3, **fields: Any) -> Any:
-        """End it, and wait until every partition knows."""
+        """End it, and wait until every partition knows. From version 5 on take the producer id and epoch that are
+        answered."""
         request = EndTxnRequest(committed=commit, **{**self._identity, **fields})
         answer = self.transcript.ask(what, request, version)
+        if version >= RAISES_EPOCH_SINCE and not answer.error_code:
+            self.transcript.note(f"{what}: it is the same producer id", answer.producer_id == self.producer_id)
+            self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
         self.wait()
         return answer
 

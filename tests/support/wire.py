@@ -14,7 +14,8 @@ CLIENT_ID = "tests"
 class Wire:
     """One connection to a server; answers come in the order of the requests."""
 
-    def __init__(self, host: str, port: int, *, timeout: float = 30.0) -> None:
+    def __init__(self, host: str, port: int, *, timeout: float = 30.0, client_id: str = CLIENT_ID) -> None:
+        self._client_id = client_id
         self.socket = socket.create_connection((host, port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_ids = itertools.count(1)
@@ -31,7 +32,7 @@ class Wire:
         """Write a request and return its correlation id."""
         correlation_id = next(self._correlation_ids)
         request.API_VERSION = version
-        request.with_header(correlation_id=correlation_id, client_id=CLIENT_ID)
+        request.with_header(correlation_id=correlation_id, client_id=self._client_id)
         self.socket.sendall(request.encode(header=True, framed=True))
         return correlation_id
 

@@ -26,6 +26,16 @@ const STATES = {
   Dead: "the group is gone",
 };
 
+/** Where members of a consumer group are on their way to their targets. */
+const MEMBER_STATES = {
+  UNREVOKED_PARTITIONS: "gives up partitions",
+  UNRELEASED_PARTITIONS: "waits for partitions of others",
+};
+
+/** The generation of a group, or the epochs of a consumer group, in words. */
+const generationOf = (one) => one.kind === "classic" ? `generation ${one.generation}`
+  : `group epoch ${one.generation}${one.assignment_epoch === one.generation ? "" : `, assignment epoch ${one.assignment_epoch}`}`;
+
 const lags = (key) => (lagHistory.get(key) ?? []).map(([, lag]) => lag);
 
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
@@ -76,7 +86,7 @@ function awaited(rebalance) {
   if (!rebalance) return "";
   const names = rebalance.awaited.map((one) => visible(one.client_id || one.member_id));
   const left = rebalance.remaining_ms === null ? "" : `${duration(rebalance.remaining_ms)} left`;
-  const what = rebalance.request === "JoinGroup" ? "to join again" : "to ask for its assignment";
+  const what = { JoinGroup: "to join again", SyncGroup: "to ask for its assignment" }[rebalance.request] ?? (left ? "to give up partitions" : "to take over its partitions");
   if (!names.length) return h("div", { class: "waits" }, `first members have time to join: ${left}`);
   return h("div", { class: "waits" }, "waits for ", h("strong", {}, names.slice(0, 5).join(", ")), names.length > 5 && ` and ${names.length - 5} more`, ` ${what}`,
     left && `; ${left}, then the group goes on without ${names.length > 1 ? "them" : "it"}`);
@@ -92,9 +102,9 @@ function renderAll({ rerender }) {
         choice.containing = event.target.value;
         rerender();
       } })),
-      table("Groups", ["Group", "State", ["Members", "number"], "Assignor", "Lag: committed offsets are behind by", "By topic", "Coordinator"], wanted.slice(0, 300).map((one) => ({
+      table("Groups", ["Group", "Protocol", "State", ["Members", "number"], "Assignor", "Lag: committed offsets are behind by", "By topic", "Coordinator"], wanted.slice(0, 300).map((one) => ({
         key: one.name,
-        cells: [groupLink(one.name), [stateOf(one.state), awaited(one.rebalance)], number(one.member_count), one.protocol ?? "—",
+        cells: [groupLink(one.name), one.kind, [stateOf(one.state), awaited(one.rebalance)], number(one.member_count), one.protocol ?? "—",
           [sparkline(lags(one.name)), counted(sum(Object.values(one.lags)), "record")],
           Object.entries(one.lags).map(([topic, lag], at) => [at ? ", " : "", topicLink(topic), lag ? ` ${counted(lag, "record")} behind` : " caught up"]), `broker ${one.coordinator}`],
       })), data.groups.length ? "No group has this in its name." : "No consumer has joined a group, and no offset is committed.")),
@@ -123,19 +133,21 @@ function renderGroup({ name, about, offsets, lag, departures, ends, places }) {
     h("h1", {}, h("span", { class: "quiet" }, "group "), visible(name)),
     h("section", { "aria-labelledby": "members" },
       h("h2", { id: "members" }, "Members ", h("span", { class: "quiet" }, counted(about.members.length, "member"))),
-      h("p", {}, stateOf(about.state), h("span", { class: "quiet" }, ` — generation ${about.generation}${about.protocol ? `, assignor ${about.protocol}` : ""}, coordinator: broker ${about.coordinator}, protocol ${about.kind}`)),
+      h("p", {}, stateOf(about.state), h("span", { class: "quiet" }, ` — ${generationOf(about)}${about.protocol ? `, assignor ${about.protocol}` : ""}, coordinator: broker ${about.coordinator}, protocol ${about.kind}`)),
       awaited(rebalance),
-      table("Members", ["Client", "Member", "From", "Wants", "Has", ""], about.members.map((one) => ({
+      table("Members", ["Client", "Member", "From", "Wants", "Has", ...(about.kind === "classic" ? [] : ["Is to have", "Epoch"]), ""], about.members.map((one) => ({
         key: one.member_id,
         cells: [[visible(one.client_id), isAwaited(one) && h("span", { class: "badge bad" }, "awaited")], h("code", { title: one.member_id }, one.instance_id ? `static: ${visible(one.instance_id)}` : shortened(one.member_id, 30)), one.address,
-          one.topics.map((topic, at) => [at ? ", " : "", topicLink(topic)]), one.assignment.length ? one.assignment.join(", ") : h("strong", { class: "bad" }, "no partition"),
+          [one.topics.map((topic, at) => [at ? ", " : "", topicLink(topic)]), one.topic_regex && h("div", {}, "expression ", h("code", {}, visible(one.topic_regex)))],
+          one.assignment.length ? one.assignment.join(", ") : h("strong", { class: "bad" }, "no partition"),
+          ...(about.kind === "classic" ? [] : [one.target.join(", ") || "nothing", [`${one.epoch}`, one.state !== "STABLE" && h("span", { class: "badge bad" }, MEMBER_STATES[one.state] ?? one.state), one.protocol === "classic" && h("span", { class: "badge" }, "classic protocol")]]),
           actions(action("Expel", () => ["POST", path`/groups/${name}/expel`, { member: one.member_id }], { danger: true, sure: `Expel ${one.client_id} from ${name}?`, name: `Expel ${one.client_id}`,
             hint: "Removes the member; the others take over its partitions, and its client joins again as a new member", done: "The member is out, and the others rebalance." }))],
       })), "No member is connected."),
       about.members.length > 0 && h("p", { class: "buttons" }, actions(action("Rebalance", () => ["POST", path`/groups/${name}/rebalance`, {}], {
-        cannot: rebalance?.request === "JoinGroup" ? "A rebalance is in progress." : undefined, hint: "Has all members join again, as if one had come or gone", done: "The members join again." }))),
+        cannot: rebalance?.request === "JoinGroup" ? "A rebalance is in progress." : undefined, hint: about.kind === "classic" ? "Has all members join again, as if one had come or gone" : "Begins another group epoch, for which the assignment is computed anew", done: about.kind === "classic" ? "The members join again." : "The assignment is computed anew." }))),
       departures.length > 0 && h("details", {}, h("summary", {}, `${counted(departures.length, "member")} went`),
-        h("ul", {}, departures.map((one) => h("li", {}, visible(`${one.client_id} ${one.is_expelled ? "was removed" : "left"} in generation ${one.generation}${one.reason ? `: ${one.reason}` : ""}`)))))),
+        h("ul", {}, departures.map((one) => h("li", {}, visible(`${one.client_id} ${one.is_expelled ? "was removed" : "left"} in ${about.kind === "classic" ? "generation" : "group epoch"} ${one.generation}${one.reason ? `: ${one.reason}` : ""}`)))))),
     h("section", { "aria-labelledby": "offsets" },
       h("h2", { id: "offsets" }, "Offsets ", h("span", { class: "quiet" }, `the group is ${counted(sum(Object.values(lag)), "record")} behind`)),
       places.length > 0 && chart("Lag over time", lagHistory.get(name) ?? [], "record"),

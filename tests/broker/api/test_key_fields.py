@@ -28,8 +28,8 @@ def no_session(session_id: int) -> tuple[()]:
 NAMES = Names({ORDERS_ID: "orders"}.get, no_session)
 
 HELD_BY = {
-    "topic": ("name", "topic", "topic_names", "topics"),
-    "group": ("group_id", "groups", "groups_names"),
+    "topic": ("name", "topic", "topic_names", "topics", "subscribed_topic_names", "source_topics"),
+    "group": ("group_id", "groups", "groups_names", "group_ids"),
     "member": ("member_id",),
     "transactional": ("transactional_id", "transactional_ids", "v3_and_below_transactional_id"),
 }
@@ -51,7 +51,7 @@ def value_of(described: Field, version: int) -> Any:
 
 def of_type(type_: Type, kind: str | None, version: int, described: Field) -> Any:
     if type_.struct is not None:
-        return None if type_.is_nullable else example(type_.struct, version)
+        return None if type_.struct.__name__ == "Cursor" else example(type_.struct, version)
     assert type_.wire is not None
     if type_.wire.name == "array":
         assert type_.element is not None

@@ -65,8 +65,9 @@ def test_an_api_without_a_version_in_common_is_not_served() -> None:
     assert served(HANDLERS, beyond) == {}
 
 
-@pytest.mark.parametrize(("name", "inferred"), [(None, (4, 3)), ("4.3", (4, 3)), ("3.9", (3, 9))])
-async def test_kafka_python_infers_the_release(start_broker: Any, name: str | None, inferred: Any) -> None:
+@pytest.mark.parametrize("name", [None, *RELEASES])
+async def test_kafka_python_infers_the_release(start_broker: Any, name: str | None) -> None:
+    inferred = tuple(map(int, (name or "4.3").split(".")))
     settings = {"kmini_as_version": name} if name else {}
     broker = await start_broker(**settings)
     answer = await tell(broker)
@@ -74,19 +75,26 @@ async def test_kafka_python_infers_the_release(start_broker: Any, name: str | No
     assert infer_broker_version_from_api_versions(told) == inferred
 
 
-@pytest.mark.parametrize(("name", "level", "lowest"), [(None, 30, 7), ("4.3", 30, 7), ("3.9", 21, 1)])
+@pytest.mark.parametrize(("name", "level", "lowest"), [(None, 30, 7), ("4.3", 30, 7), ("4.0", 25, 7), ("3.9", 21, 1)])
 async def test_the_feature_told_is_the_releases(start_broker: Any, name: str | None, level: int, lowest: int) -> None:
     broker = await start_broker(**({"kmini_as_version": name} if name else {}))
     answer = await tell(broker)
     supported, finalized = answer.supported_features[0], answer.finalized_features[0]
     others = [feature.name for feature in answer.finalized_features[1:]]
-    assert others == ([] if name == "3.9" else ["transaction.version"])
+    newest = ["transaction.version", "group.version", "streams.version"]
+    assert others == {"3.9": [], "4.0": newest[:2]}.get(name or "4.3", newest)
     assert (supported.name, supported.min_version, supported.max_version) == ("metadata.version", lowest, level)
     assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == (
         "metadata.version",
         level,
         level,
     )
+
+
+async def test_a_release_with_zookeeper_has_no_features(start_broker: Any) -> None:
+    broker = await start_broker(kmini_as_version="2.8")
+    answer = await tell(broker, 3)
+    assert (answer.supported_features, answer.finalized_features) == ([], [])
 
 
 async def test_features_with_a_level_0_are_told_from_version_4_on_and_finalized_above_0(start_broker: Any) -> None:
@@ -127,7 +135,8 @@ async def test_an_unknown_version_of_api_versions_is_answered_with_the_range_of_
     body = await send(broker, API_KEYS["ApiVersions"], 99)
     assert body is not None
     answer = ApiVersionsResponse.decode(body, 0)
-    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]
+    told = [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys]
+    assert told == [(18, 0, 3 if name == "2.8" else 4)]
 
 
 async def send(broker: BrokerServer, api_key: int, version: int) -> bytes | None:

@@ -16,12 +16,8 @@ def test_the_table_names_each_module_of_a_handler_in_order() -> None:
     assert [*SERVED_VERSIONS] == modules
 
 
-NARROWER = {"EndTxn": 4, "TxnOffsetCommit": 4}
-"""The highest versions served of APIs whose next version belongs to the second version of transactions (KIP-890)."""
-
-
-def test_every_version_of_a_message_is_served_but_those_of_the_second_version_of_transactions() -> None:
+def test_every_version_of_a_message_is_served() -> None:
     for handler in loaded(HANDLERS).values():
         request = handler.request
-        highest = NARROWER.get(request.name, request.max_version)
-        assert (handler.min_version, handler.max_version) == (request.min_version, highest), request.name
+        served = handler.min_version, handler.max_version
+        assert served == (request.min_version, request.max_version), request.name

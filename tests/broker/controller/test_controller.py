@@ -112,8 +112,12 @@ def test_changed_settings_and_new_partitions_are_there_again_after_a_kill(
     controller.set_broker_configs("", {"log.retention.ms": "8", "gone": "1"})
     controller.set_broker_configs("", {"log.retention.ms": "9"})
     controller.set_broker_configs("1", {"log.roll.ms": "10"})
+    controller.set_group_configs("g", {"consumer.heartbeat.interval.ms": "500"})
+    controller.set_group_configs("h", {"consumer.heartbeat.interval.ms": "500"})
+    controller.set_group_configs("h", {})
     again = as_after_a_kill(controller, tmp_path)
     assert again.topics == controller.topics == {"t": grown}
+    assert again.group_configs == controller.group_configs == {"g": {"consumer.heartbeat.interval.ms": "500"}}
     assert (len(grown.partitions), grown.configs) == (4, {"retention.ms": "7"})
     assert again.broker_configs("") == {"log.retention.ms": "9"}
     assert again.broker_configs("1") == {"log.roll.ms": "10"}

@@ -35,6 +35,7 @@ STORED = Stored(
         Topic("plain", IDS[2], (PartitionState((1,), (1,), 1),), {}),
     ],
     broker_configs={"": {"log.retention.ms": "1"}, "2": {"num.partitions": "3"}},
+    group_configs={"billing": {"consumer.heartbeat.interval.ms": "500"}},
     client_quotas={'{"user": "ann"}': {"producer_byte_rate": "1024.0"}},
     acls=[AclBinding(2, "orders-", 4, "User:ann", "*", 3, 3), AclBinding(3, "g", 3, "User:*", "127.0.0.1", 3, 2)],
     scram_credentials={("ann", 1): ScramCredential(b"\x00salt", 4096, b"\xffstored", b"server")},

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from kmini.broker import scheduler
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.groups.group_store import GroupStore
+from kmini.broker.scheduler import Turn
 from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.broker.group_lab import Lab
 
@@ -44,3 +47,17 @@ async def broker(start_broker: StartBroker) -> BrokerServer:
 @pytest.fixture
 def store(broker: BrokerServer) -> GroupStore:
     return broker.groups.store
+
+
+@pytest.fixture
+async def long_computation(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """While it is cleared, a computation of targets takes long: the group is busy at its first step."""
+    goes_on = asyncio.Event()
+    goes_on.set()
+
+    async def wait(turn: Turn) -> None:
+        await goes_on.wait()
+
+    monkeypatch.setattr(scheduler, "_TURN_S", 0.0)
+    monkeypatch.setattr(Turn, "next", wait)
+    return goes_on

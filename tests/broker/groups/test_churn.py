@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.groups.member import JoinResult, SyncResult
+from kmini.broker.groups.classic.member import JoinResult, SyncResult
 from kmini.protocol.errors import error_name
 from support.broker.group_lab import Lab
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kmini.broker.groups.disconnects import MANY_TIES, Disconnects
+from kmini.broker.groups.disconnects import ENDED, MANY_TIES, Disconnects
+from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from support.broker.asking import ask_in, context_of
+from support.broker.consumer_lab import ConsumerLab
 from support.broker.group_lab import Lab
 
 
@@ -108,3 +111,30 @@ async def test_a_group_that_another_broker_coordinates_by_now_is_left_alone(lab:
     lab.coordinator.unload()
     line.lose()
     assert "g" not in lab.coordinator.groups
+
+
+async def test_a_member_of_a_consumer_group_leaves_with_its_connection_and_a_static_one_stays(
+    new_consumer_lab: Callable[..., Awaitable[ConsumerLab]],
+) -> None:
+    lab = await new_consumer_lab(kmini_group_expel_on_disconnect="true")
+    line = Line()
+    for member_id, instance_id in (("a", None), ("s", "i"), ("b", None)):
+        context = context_of(lab.broker, 1)
+        if member_id != "b":
+            context.connection.when_lost = line.when_lost  # type: ignore[method-assign]
+        else:
+            context.connection.when_lost = Line().when_lost  # type: ignore[method-assign]
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            member_epoch=0,
+            instance_id=instance_id,
+            rebalance_timeout_ms=1000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        )
+        assert (await ask_in(context, request)).error_code == 0
+    line.lose()
+    await lab.groups.writes_done()
+    assert [*lab.group.memberships] == ["s", "b"]
+    assert [gone.reason for gone in lab.group.departures] == [ENDED]

@@ -1,58 +1,85 @@
-"""A group as data: the protocol that its members agree on, and the topics that they subscribe to."""
+"""What groups of all kinds have in common: a name, offsets, members that have gone, and whether they may be deleted."""
 
 from __future__ import annotations
 
-from kmini.protocol.errors import (
-    error_name,
-)
-from support.broker.group_lab import Lab
+from collections.abc import Callable
+
+import pytest
+
+from kmini.broker.groups.classic.classic_group import ClassicGroup
+from kmini.broker.groups.classic.group_states import DEAD
+from kmini.broker.groups.committed_offsets import CommittedOffsets
+from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
+from kmini.broker.groups.group import MOST_DEPARTURES, MOST_OF_REASON, Committer, Departure, Group
+from kmini.protocol.errors import GroupIdNotFound
+
+MakeGroup = Callable[[str], Group]
 
 
-async def test_the_leader_gets_static_members_first(lab: Lab) -> None:
-    ids = await lab.form("a", "b", "static-1", "c", "static-2")
-    listed = [member.member_id for member in lab.group.metadata_of_all()]
-    assert listed == [ids[name] for name in ("static-1", "static-2", "a", "b", "c")]
+@pytest.fixture(params=["classic", "consumer"])
+def make(request: pytest.FixtureRequest) -> MakeGroup:
+    """A maker of groups of one kind."""
+    if request.param == "classic":
+        return lambda group_id: ClassicGroup(group_id, None)
+    return lambda group_id: ConsumerGroup(group_id, "uniform")
 
 
-async def test_the_protocol_that_most_members_prefer_among_those_that_all_support_is_chosen(lab: Lab) -> None:
-    answers = [
-        lab.join(version=3, protocols=dict.fromkeys(protocols, b""))
-        for protocols in (("a", "b", "x"), ("b", "a"), ("c", "b", "a"))
-    ]
-    await lab.pass_time(100)
-    assert answers[0].result().protocol_name == "b"
+def departure(number: int, reason: str = "") -> Departure:
+    return Departure(f"m{number}", "client", number, reason, is_expelled=False, max_poll_interval_ms=1000)
 
 
-async def test_a_member_without_a_common_protocol_is_refused(lab: Lab) -> None:
-    ids = await lab.form("a", "b", protocols={"x": b"", "y": b""})
-    lab.join(ids["a"], protocols={"x": b""})
-    assert error_name(lab.join(ids["b"], protocols={"y": b""}).result().error_code) == "INCONSISTENT_GROUP_PROTOCOL"
-    lab.join(ids["b"], protocols={"x": b"", "y": b""})
-    assert lab.group.protocol_name == "x"
+def test_a_new_group_has_no_members_and_readers_are_not_shown_it(make: MakeGroup) -> None:
+    group = make("g")
+    assert (group.group_id, group.is_shown, dict(group.members)) == ("g", False, {})
+    assert (group.is_empty, group.is_alive, group.is_stable, group.is_removed) == (True, False, False, False)
+    assert (group.state_name, group.shown_state.value, group.protocol) == ("Empty", "Empty", None)
+    assert not group.knows("m")
+    assert not group.is_subscribed_to("orders")
 
 
-async def test_an_empty_group_may_become_one_of_another_type(lab: Lab) -> None:
-    ids = await lab.form("a")
-    lab.leave(ids["a"])
-    answer = lab.join(version=3, protocol_type="connect", protocols={"v1": b""})
-    await lab.pass_time(100)
-    assert answer.result().protocol_type == "connect"
+def test_the_last_members_that_have_gone_are_remembered(make: MakeGroup) -> None:
+    group = make("g")
+    for number in range(MOST_DEPARTURES + 3):
+        group.add_departure(departure(number))
+    assert [gone.generation for gone in group.departures] == [*range(3, MOST_DEPARTURES + 3)]
 
 
-async def test_subscriptions_of_consumers_are_known_and_those_of_other_clients_are_not(lab: Lab) -> None:
-    def wants(*topics: str) -> dict[str, bytes]:
-        names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-        return {"range": b"\0\1" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"}
+def test_as_much_of_a_reason_is_remembered_as_java_sends(make: MakeGroup) -> None:
+    group = make("g")
+    group.add_departure(departure(1, "x" * 1000))
+    assert group.departures == (departure(1, "x" * MOST_OF_REASON),)
 
-    answers = [lab.join(version=3, protocols=wants("a", "b")), lab.join(version=3, protocols=wants("b", "c"))]
-    assert lab.group.is_subscribed_to("z")  # its subscriptions are not known yet
-    await lab.pass_time(100)
-    assert lab.group.subscribed_topics() == {"a", "b", "c"}
-    assert not lab.group.is_subscribed_to("z")
-    lab.leave(*(answer.result().member_id for answer in answers))
-    assert lab.group.subscribed_topics() == set()
-    unreadable = lab.join(version=3, protocols={"range": b"\0\0\x7f\xff\xff\xff"})
-    await lab.pass_time(100)
-    assert unreadable.done()
-    assert lab.group.subscribed_topics() is None
-    assert lab.group.is_subscribed_to("z")
+
+def test_a_group_without_members_may_be_deleted_once(make: MakeGroup) -> None:
+    group = make("g")
+    group.check_delete()
+    if isinstance(group, ConsumerGroup):
+        group.mark_removed()
+    elif isinstance(group, ClassicGroup):
+        group.state = DEAD
+    assert group.is_removed
+    with pytest.raises(GroupIdNotFound):
+        group.check_delete()
+
+
+def test_a_group_that_takes_the_place_of_another_keeps_its_offsets(make: MakeGroup) -> None:
+    former = ClassicGroup("g", None)
+    former.is_shown, former.offsets = True, CommittedOffsets()
+    former.add_departure(departure(1))
+    group = make("g")
+    group.take_place_of(former)
+    assert group.offsets is former.offsets
+    assert (group.is_shown, group.departures) == (True, (departure(1),))
+
+
+def test_a_group_is_deleted_by_tombstones_of_its_own_kind(make: MakeGroup) -> None:
+    records = make("g").tombstones()
+    assert records
+    assert all(value is None for _, value in records)
+    types = {int.from_bytes(key[:2], "big") for key, _ in records}
+    assert types in ({2}, {3, 6})
+
+
+def test_a_commit_without_a_version_is_one_of_a_transaction() -> None:
+    assert Committer("m", None, 1, None).is_transactional
+    assert not Committer("m", None, 1, 0).is_transactional

@@ -1,4 +1,8 @@
-"""The group coordinator: creating, storing, deleting and restoring groups, and commits from outside of a group."""
+"""The group coordinator: creating, storing, deleting and restoring groups, and commits from outside of a group.
+
+It stands for `broker/groups/classic/classic_groups.py`, too: the requests of members are tested beside the modules that
+serve them (`test_joins.py`, `test_rebalance.py`, `test_sessions.py`).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from kmini.broker.groups.classic.classic_group import ClassicGroup
+from kmini.broker.groups.classic.group_states import EMPTY, STABLE
 from kmini.broker.groups.committed_offsets import CommittedOffsets
-from kmini.broker.groups.group import Group
-from kmini.broker.groups.group_states import EMPTY, STABLE
+from kmini.broker.groups.group import Committer
+from kmini.broker.groups.group_store import OffsetChanges
 from kmini.protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -43,7 +49,7 @@ async def test_a_commit_extends_the_session_of_a_member(lab: Lab) -> None:
     ids = await lab.form("a")
     for _ in range(4):
         await lab.pass_time(SESSION_MS * 3 // 4)
-        lab.coordinator.group_for_commit("g", ids["a"], None, 1, 8)
+        lab.coordinator.group_for_commit(Committer(ids["a"], None, 1, 8), OffsetChanges("g", 0))
     assert lab.state == "Stable"
 
 
@@ -107,16 +113,16 @@ async def test_a_group_is_restored_when_the_broker_starts_again(lab: Lab, new_la
 async def test_a_restored_group_without_members_keeps_the_time_since_which_it_is_empty(lab: Lab) -> None:
     ids = await lab.form("a")
     lab.leave(ids["a"])
-    group = Group.restored("g", lab.store.groups["g"], CommittedOffsets())
+    group = ClassicGroup.restored("g", lab.store.groups["g"], CommittedOffsets())
     assert (group.state, group.protocol_type, group.generation_id) == (EMPTY, "consumer", 2)
     assert group.state_timestamp_ms == lab.group.state_timestamp_ms
-    assert Group.restored("g", None, CommittedOffsets()).state is EMPTY
+    assert ClassicGroup.restored("g", None, CommittedOffsets()).state is EMPTY
 
 
 @pytest.mark.parametrize(("version", "error"), [(8, IllegalGeneration), (9, GroupIdNotFound)])
 async def test_a_commit_of_a_generation_needs_a_group(lab: Lab, version: int, error: type[KafkaError]) -> None:
     with pytest.raises(error):
-        lab.coordinator.group_for_commit("g", "me", None, 1, version)
+        lab.coordinator.group_for_commit(Committer("me", None, 1, version), OffsetChanges("g", 0))
     assert lab.coordinator.groups == {}
 
 
@@ -129,16 +135,16 @@ async def test_names_that_no_record_has_room_for_are_refused(lab: Lab, names: di
 
 
 async def test_a_commit_without_a_generation_creates_a_group_without_a_type(lab: Lab) -> None:
-    group = lab.coordinator.group_for_commit("g", "", None, -1, 8)
+    group = lab.coordinator.group_for_commit(Committer("", None, -1, 8), OffsetChanges("g", 0))
     assert (group.state, group.protocol_type) == (EMPTY, None)
     assert lab.store.writes == 0
 
 
 async def test_a_rebalance_that_is_asked_for_keeps_the_members_and_goes_on_once(lab: Lab) -> None:
     ids = await lab.form("a", "b")
-    lab.coordinator.rebalance("g", "a test asks")
+    await lab.coordinator.rebalance("g", "a test asks")
     timer = lab.group.join_timer
-    lab.coordinator.rebalance("g", "a test asks again")
+    await lab.coordinator.rebalance("g", "a test asks again")
     assert (lab.state, lab.group.join_timer) == ("PreparingRebalance", timer)
     assert lab.heartbeat(ids["a"]) == "REBALANCE_IN_PROGRESS"
     for member_id in ids.values():
@@ -148,11 +154,11 @@ async def test_a_rebalance_that_is_asked_for_keeps_the_members_and_goes_on_once(
 
 async def test_a_group_without_members_has_no_rebalance(lab: Lab) -> None:
     with pytest.raises(GroupIdNotFound):
-        lab.coordinator.rebalance("g", "a test asks")
+        await lab.coordinator.rebalance("g", "a test asks")
     ids = await lab.form("a")
     lab.leave(ids["a"])
     with pytest.raises(UnknownMemberId):
-        lab.coordinator.rebalance("g", "a test asks")
+        await lab.coordinator.rebalance("g", "a test asks")
 
 
 async def test_each_change_of_state_is_told(lab: Lab) -> None:
@@ -161,7 +167,7 @@ async def test_each_change_of_state_is_told(lab: Lab) -> None:
     def changed(group_id: str) -> None:
         told.append(lab.coordinator.groups[group_id].state.value if group_id in lab.coordinator.groups else "new")
 
-    lab.coordinator.changed = lab.coordinator._rebalancer._changed = changed
+    lab.coordinator.changed = lab.coordinator.classic.rebalancer._changed = changed
     ids = await lab.form("a")
     assert told == ["PreparingRebalance", "CompletingRebalance", "Stable"]
     lab.leave(ids["a"])

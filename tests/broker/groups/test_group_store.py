@@ -101,7 +101,7 @@ async def test_forgetting_a_group_with_very_many_offsets_takes_several_batches(s
             changes.set(TopicPartition("a-topic-with-a-name-of-some-length", number), OFFSET)
         await store.write_offsets(changes, offsets)
     assert len(offsets) == 30_000
-    await store.write_tombstone("g", offsets)
+    await store.write_tombstones("g", offsets, [(group_key("g"), None)])
     assert not offsets
     assert stored_groups(store) == {}
 
@@ -110,17 +110,17 @@ async def test_a_batch_that_can_take_one_record_only_is_filled_and_written_again
     offsets = await commit(store, "g", *(TopicPartition("orders", number) for number in range(5)))
     log = store._replica_manager.partitions[TopicPartition(CONSUMER_OFFSETS, store.partition_of("g"))].log
     log.config = log.config.replace(max_message_bytes=110)
-    await store.write_tombstone("g", offsets)
+    await store.write_tombstones("g", offsets, [(group_key("g"), None)])
     assert stored_groups(store) == {}
     log.config = log.config.replace(max_message_bytes=10)
     with pytest.raises(UnknownServerError):
-        await store.write_tombstone("g", CommittedOffsets())
+        await store.write_tombstones("g", CommittedOffsets(), [(group_key("g"), None)])
 
 
 async def test_forgetting_a_group_ends_with_its_own_tombstone(store: GroupStore) -> None:
     await store.write_group("g", an_empty_group())
     offsets = await commit(store, "g")
-    await store.write_tombstone("g", offsets)
+    await store.write_tombstones("g", offsets, [(group_key("g"), None)])
     last = records_of(store, "g")[-2:]
     assert [record.value for record in last] == [None, None]
     assert last[1].key == group_key("g")

@@ -15,9 +15,10 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.groups import offset_expiry
+from kmini.broker.groups.classic.classic_group import ClassicGroup
+from kmini.broker.groups.classic.group_states import GroupState
 from kmini.broker.groups.committed_offsets import CommittedOffset
-from kmini.broker.groups.group import Group
-from kmini.broker.groups.group_states import GroupState
+from kmini.broker.groups.group import Committer
 from kmini.broker.groups.offset_expiry import expired, next_expiry_ms
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import NotCoordinator
@@ -47,9 +48,9 @@ async def broker(tmp_path: Path) -> AsyncIterator[BrokerServer]:
 
 async def commit(
     broker: BrokerServer, group_id: str, *places: tuple[str, int], expires_in_ms: int | None = None
-) -> Group:
-    group = broker.groups.group_for_commit(group_id, "", None, -1, 9)
+) -> ClassicGroup:
     changes = broker.groups.store.changes(group_id)
+    group = broker.groups.group_for_commit(Committer("", None, -1, 9), changes)
     now_ms = broker.clock.now_ms()
     for topic, partition in places:
         expires_ms = None if expires_in_ms is None else now_ms + expires_in_ms
@@ -91,8 +92,8 @@ async def test_an_offset_may_bring_its_own_time_of_expiry(broker: BrokerServer) 
 
 
 async def test_a_group_for_which_nothing_is_written_leaves_no_trace(broker: BrokerServer) -> None:
-    group = broker.groups.group_for_commit("g", "", None, -1, 9)
-    await broker.groups.commit(group, broker.groups.store.changes("g"))
+    changes = broker.groups.store.changes("g")
+    await broker.groups.commit(broker.groups.group_for_commit(Committer("", None, -1, 9), changes), changes)
     assert broker.groups.groups == {}
 
 
@@ -115,16 +116,25 @@ async def test_an_offset_that_cannot_be_removed_is_tried_again(
 # --- expiry, by the kind of group
 
 
+class Subscribed(ClassicGroup):
+    """A group whose members subscribe to what a test says."""
+
+    topics: set[str] | None
+
+    def subscribed_topics(self) -> set[str] | None:
+        return self.topics
+
+
 def a_group(
     state: GroupState,
     protocol_type: str | None,
     *,
     since_ms: int | None = NOW_MS - RETENTION_MS,
     subscribed: set[str] | None = None,
-) -> Any:
+) -> ClassicGroup:
     """With an offset that is old, one that is not, and one each that says itself whether it is over."""
-    group = Group("g", since_ms)
-    group.state, group.protocol_type = state, protocol_type
+    group = Subscribed("g", since_ms)
+    group.state, group.protocol_type, group.topics = state, protocol_type, subscribed
     times = {
         "old": CommittedOffset(1, -1, "", NOW_MS - RETENTION_MS),
         "new": CommittedOffset(1, -1, "", NOW_MS - RETENTION_MS + 1),
@@ -133,14 +143,7 @@ def a_group(
     }
     for topic, committed in times.items():
         group.offsets.set(TopicPartition(topic, 0), committed)
-    return SimpleNamespace(
-        state=state,
-        protocol_type=protocol_type,
-        state_timestamp_ms=since_ms,
-        offsets=group.offsets,
-        subscribed_topics=lambda: subscribed,
-        is_subscribed_to=lambda topic: protocol_type == "consumer" if subscribed is None else topic in subscribed,
-    )
+    return group
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_nothing_expires_that_a_transaction_is_about_to_replace() -> None:
         (a_group(GroupState.EMPTY, None), NOW_MS),
         (a_group(GroupState.EMPTY, "consumer", subscribed=set(), since_ms=NOW_MS - 3), NOW_MS),
         (a_group(GroupState.STABLE, "consumer", subscribed={"old"}), NOW_MS),
-        (Group("empty", NOW_MS), 0),
+        (ClassicGroup("empty", NOW_MS), 0),
     ],
 )
 def test_nothing_expires_before_the_time_that_is_told(group: Any, due_ms: int) -> None:
@@ -219,7 +222,7 @@ async def test_the_offsets_of_a_deleted_topic_are_forgotten_and_no_others(broker
     for number in range(20):
         await commit(broker, f"g{number}", ("a", 0), ("a", 1), ("b", 0))
     topics.delete(broker, "a")
-    await broker.groups._rebalancer.writes_done()  # so many groups may take more than one turn of the loop
+    await broker.groups.writes_done()  # so many groups may take more than one turn of the loop
     assert all({*group.offsets} == {("b", 0)} for group in broker.groups.groups.values())
     assert on_disk(broker) == {f"g{number}": {("b", 0)} for number in range(20)}
 

@@ -9,6 +9,7 @@ import pytest
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.coordinators.coordinator_topic import AppendedBatch, Producer
+from kmini.broker.groups.group import Committer
 from kmini.broker.groups.group_store import GroupStore
 from kmini.broker.groups.transactional_offsets import TransactionalOffsets
 from kmini.protocol.errors import IllegalGeneration
@@ -27,9 +28,9 @@ async def commit(
     offsets: TransactionalOffsets, store: GroupStore, offset: int = 42, producer: Producer = PRODUCER
 ) -> Any:
     """Commit an offset of group g in a transaction; returns the group."""
-    group = offsets.group_for_commit("g", "", None, -1)
     changes = store.changes("g")
     changes.set(PARTITION, OFFSET._replace(offset=offset))
+    group = offsets._coordinator.group_for_commit(Committer("", None, -1, None), changes)
     await offsets.commit(group, changes, producer)
     return group
 
@@ -78,9 +79,9 @@ async def test_committed_offsets_are_shown_once_the_marker_is_replicated(
     assert group.offsets.shown(PARTITION).offset == 42
 
 
-async def test_a_generation_needs_a_group(offsets: TransactionalOffsets) -> None:
+async def test_a_generation_needs_a_group(broker: BrokerServer, store: GroupStore) -> None:
     with pytest.raises(IllegalGeneration):
-        offsets.group_for_commit("g", "m", None, 1)
+        broker.groups.group_for_commit(Committer("m", None, 1, None), store.changes("g"))
 
 
 async def test_unloading_a_partition_forgets_its_pending_offsets(

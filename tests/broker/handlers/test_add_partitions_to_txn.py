@@ -11,6 +11,7 @@ from kmini.broker.controller import topics
 from kmini.protocol.errors import (
     NONE,
     InvalidProducerEpoch,
+    InvalidProducerIdMapping,
     OperationNotAttempted,
     ProducerFenced,
     TopicAuthorizationFailed,
@@ -87,3 +88,38 @@ async def test_brokers_may_only_ask(client: TxnClient, version: int) -> None:
     assert await client.add(0, version=version, verify_only=True) == [TransactionAbortable.code]
     await client.add(0)
     assert await client.add(0, 1, version=version, verify_only=True) == [NONE, TransactionAbortable.code]
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_what_brokers_add_belongs_to_the_second_version_of_transactions(client: TxnClient, version: int) -> None:
+    await client.init()
+    await client.add(version=version)
+    entry = client.broker.transactions.transactions["t"].entry
+    assert (entry.state.wire_name, entry.client_version) == ("Ongoing", 2 if version >= 4 else 0)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_each_transaction_of_a_request_has_its_own_outcome(client: TxnClient, ask: Ask, version: int) -> None:
+    other = TxnClient(client.broker, ask, "other")
+    for one in (client, other):
+        await one.init()
+    asked = [
+        AddPartitionsToTxnRequest.Transaction(
+            transactional_id=name,
+            producer_id=one.producer_id,
+            producer_epoch=one.epoch,
+            topics=[TxnTopic(name="orders", partitions=[number])],
+        )
+        for name, one, number in (("t", client, 0), ("other", other, 9), ("unknown", other, 1), ("other", other, 1))
+    ]
+    answer = await client.ask(AddPartitionsToTxnRequest(transactions=asked), version)
+    codes = [
+        (result.transactional_id, result.topic_results[0].results_by_partition[0].partition_error_code)
+        for result in answer.results_by_transaction
+    ]
+    assert codes == [
+        ("t", NONE),
+        ("other", UnknownTopicOrPartition.code),
+        ("unknown", InvalidProducerIdMapping.code),
+        ("other", NONE),
+    ]

@@ -29,14 +29,12 @@ async def test_every_registered_api_is_advertised_and_no_other(broker: BrokerSer
 
 
 async def test_by_default_the_floors_are_those_of_3_9_and_the_tops_those_of_4_3() -> None:
-    """So what a client infers from the tops is one real release, and old clients are served. Some floors are higher.
-
-    What belongs to `transaction.version` 2, which is not offered, is left out: no client asks for it without that."""
+    """So what a client infers from the tops is one real release, and old clients are served. Some floors are higher."""
     for api_key, handler in loaded(HANDLERS).items():
         tops = NEWEST.versions[api_key]
         floors = RELEASES["3.9"].versions.get(api_key, tops)
         assert floors.min <= handler.advertised_min <= handler.min_version, handler
-        assert handler.max_version == tops.max - (handler.request.name in {"EndTxn", "TxnOffsetCommit"}), handler
+        assert handler.max_version == tops.max, handler
 
 
 async def test_clients_that_send_no_name_before_version_3_are_fine(broker: BrokerServer, ask: Ask) -> None:
@@ -58,11 +56,15 @@ async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: 
     answer = await ask(broker, CLIENT)
     assert [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features] == [
         ("metadata.version", 30, 30),
-        ("transaction.version", 1, 1),
+        ("transaction.version", 2, 2),
+        ("group.version", 1, 1),
+        ("streams.version", 1, 1),
     ]
     assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [
         ("metadata.version", 7, 30),
-        ("transaction.version", 0, 1),
+        ("transaction.version", 0, 2),
+        ("group.version", 0, 1),
+        ("streams.version", 0, 1),
     ]
     assert answer.finalized_features_epoch >= 0
 

@@ -45,7 +45,9 @@ StartBroker = Callable[..., Awaitable[BrokerServer]]
 Config = DescribeConfigsResponse.Resource.Config
 
 KAFKAS_TOPIC_SETTINGS = {name for name in LogConfig.KEYS if not name.startswith("kmini.")}
-KAFKAS_BROKER_SETTINGS = {name for name in BROKER_KEYS if not name.startswith("kmini.")}
+KAFKAS_BROKER_SETTINGS = {
+    name for name, line in BROKER_KEYS.items() if not line.internal and not name.startswith("kmini.")
+}
 
 
 def describe(resource_type: int, name: str, keys: list[str] | None = None, **fields: bool) -> DescribeConfigsRequest:

@@ -37,7 +37,7 @@ from kmini.protocol.messages.incremental_alter_configs import (
     SUBTRACT,
     IncrementalAlterConfigsRequest,
 )
-from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, GROUP
+from kmini.protocol.messages.list_config_resources import CLIENT_METRICS
 from kmini.storage.log_config import LogConfig
 from support.broker.config_requests import Change, alter, change, log_config, places
 from support.broker.permission_requests import config_resource
@@ -216,6 +216,6 @@ async def test_a_disk_that_refuses_leaves_what_is_in_force(
     assert log_config(broker, "t") == LogConfig()
 
 
-@pytest.mark.parametrize("resource_type", [0, 1, CLIENT_METRICS, GROUP, 99, -1])
+@pytest.mark.parametrize("resource_type", [0, 1, CLIENT_METRICS, 99, -1])
 async def test_other_types_have_no_settings(broker: BrokerServer, ask: Ask, resource_type: int) -> None:
     assert await alter(ask, broker, change(resource_type, "x", ("interval.ms", SET, "1000"))) == [InvalidRequest.code]

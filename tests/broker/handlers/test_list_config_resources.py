@@ -10,14 +10,14 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.errors import NONE, UnsupportedVersion
-from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, TOPIC
-from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, GROUP, ListConfigResourcesRequest
+from kmini.protocol.messages.describe_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
+from kmini.protocol.messages.list_config_resources import CLIENT_METRICS, ListConfigResourcesRequest
 
 EXAMPLE = ListConfigResourcesRequest()
 
 Ask = Callable[..., Awaitable[Any]]
 
-EVERYTHING = {(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (BROKER_LOGGER, "1")}
+EVERYTHING = {(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (BROKER_LOGGER, "1"), (GROUP, "g")}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,8 @@ EVERYTHING = {(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (BROKER_LOGGER, "1")}
         ([TOPIC], {(TOPIC, "a"), (TOPIC, "b")}),
         ([TOPIC, TOPIC, BROKER], {(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1")}),
         ([BROKER_LOGGER], {(BROKER_LOGGER, "1")}),
-        ([CLIENT_METRICS, GROUP], set()),
+        ([CLIENT_METRICS, GROUP], {(GROUP, "g")}),
+        ([CLIENT_METRICS], set()),
     ],
 )
 async def test_resources_are_listed_by_type(
@@ -36,6 +37,8 @@ async def test_resources_are_listed_by_type(
 ) -> None:
     topics.create(broker, "a")
     topics.create(broker, "b")
+    broker.controller.set_group_configs("g", {"consumer.heartbeat.interval.ms": "500"})
+    broker.controller.set_group_configs("without any", {})
     response = await ask(broker, ListConfigResourcesRequest(resource_types=types))
     found = [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
     assert response.error_code == NONE

@@ -9,9 +9,10 @@ import pytest
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
+from kmini.broker.groups.classic.classic_group import ClassicGroup
+from kmini.broker.groups.classic.group_states import GroupState
 from kmini.broker.groups.committed_offsets import CommittedOffset
-from kmini.broker.groups.group import Group
-from kmini.broker.groups.group_states import GroupState
+from kmini.broker.groups.group import Committer
 from kmini.protocol.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
@@ -40,8 +41,8 @@ async def broker(start_broker: StartBroker) -> BrokerServer:
     broker = await start_broker()
     topics.create_missing(broker, CONSUMER_OFFSETS)
     topics.create(broker, "orders", partitions=3)
-    group = broker.groups.group_for_commit("g", "", None, -1, 9)
     changes = broker.groups.store.changes("g")
+    group = broker.groups.group_for_commit(Committer("", None, -1, 9), changes)
     for partition in range(3):
         changes.set(TopicPartition("orders", partition), CommittedOffset(40, 7, "", broker.clock.now_ms()))
     await broker.groups.commit(group, changes)
@@ -95,10 +96,12 @@ async def test_without_the_topic_of_offsets_there_is_no_coordinator(start_broker
     assert answer.error_code == NotCoordinator.code
 
 
-def make_stable(group: Group, protocol_type: str, monkeypatch: pytest.MonkeyPatch, subscribed: set[str] | None) -> None:
+def make_stable(
+    group: ClassicGroup, protocol_type: str, monkeypatch: pytest.MonkeyPatch, subscribed: set[str] | None
+) -> None:
     group.state = GroupState.STABLE
     group.protocol_type = protocol_type
-    monkeypatch.setattr(Group, "subscribed_topics", lambda _: subscribed)
+    monkeypatch.setattr(ClassicGroup, "subscribed_topics", lambda _: subscribed)
 
 
 async def test_topics_that_members_read_are_kept(

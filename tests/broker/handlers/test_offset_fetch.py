@@ -10,6 +10,7 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.groups.committed_offsets import CommittedOffset
+from kmini.broker.groups.group import Committer
 from kmini.broker.handlers import offset_fetch
 from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import InvalidRequest, NotCoordinator, UnknownTopicId, UnstableOffsetCommit
@@ -51,8 +52,8 @@ async def broker(start_broker: StartBroker) -> BrokerServer:
 async def commit(
     broker: BrokerServer, group_id: str, *partitions: int, topic: str = "orders", topic_id: bytes = bytes(16)
 ) -> None:
-    group = broker.groups.group_for_commit(group_id, "", None, -1, 9)
     changes = broker.groups.store.changes(group_id)
+    group = broker.groups.group_for_commit(Committer("", None, -1, 9), changes)
     for partition in partitions:
         committed = CommittedOffset(40 + partition, 7, "note", broker.clock.now_ms(), topic_id=topic_id)
         changes.set(TopicPartition(topic, partition), committed)

@@ -9,9 +9,11 @@ import pytest
 
 from kmini.protocol.errors import (
     NONE,
-    CoordinatorNotAvailable,
+    ConcurrentTransactions,
     IllegalGeneration,
     InvalidGroupId,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
     OffsetMetadataTooLarge,
     UnknownMemberId,
     UnknownTopicOrPartition,
@@ -81,7 +83,7 @@ async def test_a_commit_while_the_last_transaction_is_ended_has_to_come_again(
     await client.add_offsets()
     monkeypatch.setattr(client.broker.transactions.completion, "start", lambda _: None)
     await client.end()
-    assert await client.commit_offset(7) == CoordinatorNotAvailable.code
+    assert await client.commit_offset(7) == ConcurrentTransactions.code
 
 
 async def test_the_group_fences_a_member_that_commits_in_a_transaction(client: TxnClient) -> None:
@@ -143,3 +145,32 @@ async def test_a_group_that_is_deleted_takes_with_it_what_is_pending(start_broke
     await client.broker.stop()
     client.broker = await start_broker()
     assert await client.committed(stable=True) == (NONE, -1)
+
+
+async def test_in_version_5_the_partition_of_the_group_joins_the_transaction(client: TxnClient) -> None:
+    await client.init()
+    for epoch, committed in enumerate((True, False)):
+        assert await client.commit_offset(7 + epoch, version=5) == NONE
+        entry = client.broker.transactions.transactions["t"].entry
+        assert (entry.state.wire_name, entry.client_version) == ("Ongoing", 2)
+        assert {one.topic for one in entry.partitions} == {"__consumer_offsets"}
+        assert await client.committed(stable=True) == (UnstableOffsetCommit.code, -1)
+        assert (await client.end_raising_epoch(committed=committed))[0] == NONE
+        assert await client.committed(stable=True) == (NONE, 7)
+
+
+async def test_version_5_gives_the_errors_of_the_coordinator(
+    client: TxnClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.init()
+    assert await client.commit_offset(7, version=5, producer_epoch=9) == InvalidProducerEpoch.code
+    assert await client.commit_offset(7, version=5, producer_id=99) == InvalidProducerIdMapping.code
+    assert await client.commit_offset(7, version=5, transactional_id="unknown") == InvalidProducerIdMapping.code
+    transaction = client.broker.transactions.transactions["t"]
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction, "pending", transaction.entry.state)
+        assert await client.commit_offset(7, version=5) == ConcurrentTransactions.code
+    assert await client.commit_offset(7, version=5) == NONE
+    await client.end_raising_epoch()
+    assert await client.commit_offset(8, version=5, producer_epoch=0) == InvalidProducerEpoch.code
+    assert await client.committed(stable=True) == (NONE, 7)

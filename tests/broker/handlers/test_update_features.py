@@ -50,10 +50,13 @@ async def test_what_is_in_force_may_be_asked_for(
         ("metadata.version", -1, UPGRADE),
         ("metadata.version", 29, 0),
         ("metadata.version", 29, 4),
-        ("transaction.version", 2, UPGRADE),
+        ("transaction.version", 3, UPGRADE),
+        ("transaction.version", 1, UPGRADE),
         ("transaction.version", -1, SAFE_DOWNGRADE),
         ("transaction.version", 0, UPGRADE),
-        ("group.version", 1, UPGRADE),
+        ("group.version", 2, UPGRADE),
+        ("group.version", 0, UPGRADE),
+        ("share.version", 1, UPGRADE),
         ("no.such.feature", 0, SAFE_DOWNGRADE),
         ("", 1, UPGRADE),
     ],
@@ -71,15 +74,16 @@ def levels(broker: BrokerServer) -> dict[str, int]:
 
 async def test_a_level_that_is_lowered_stays_so_until_it_is_raised(start_broker, ask) -> None:
     broker = await start_broker()
-    assert levels(broker)["transaction.version"] == 1
+    assert levels(broker)["transaction.version"] == 2
     lower = request(SAME, ("transaction.version", 0, SAFE_DOWNGRADE))
     assert (await ask(broker, lower)).error_code == NONE
     assert (levels(broker)["transaction.version"], broker.controller.features_epoch) == (0, 1)
     await broker.stop()
     broker = await start_broker()
     assert (levels(broker)["transaction.version"], broker.controller.features_epoch) == (0, 1)
-    assert (await ask(broker, request(("transaction.version", 1, UPGRADE)))).error_code == NONE
-    assert (levels(broker)["transaction.version"], broker.controller.features_epoch) == (1, 2)
+    for level, epoch in ((1, 2), (2, 3)):
+        assert (await ask(broker, request(("transaction.version", level, UPGRADE)))).error_code == NONE
+        assert (levels(broker)["transaction.version"], broker.controller.features_epoch) == (level, epoch)
 
 
 async def test_version_0_says_in_its_own_way_that_a_level_may_be_lowered(broker: BrokerServer, ask) -> None:
@@ -94,11 +98,25 @@ async def test_only_to_see_changes_nothing_and_neither_does_what_is_in_force(bro
     only_to_see = request(("transaction.version", 0, UNSAFE_DOWNGRADE))
     only_to_see.validate_only = True
     assert (await ask(broker, only_to_see)).error_code == NONE
-    assert (await ask(broker, request(("transaction.version", 1, UPGRADE)))).error_code == NONE
-    assert (levels(broker)["transaction.version"], broker.controller.features_epoch) == (1, 0)
+    assert (await ask(broker, request(("transaction.version", 2, UPGRADE)))).error_code == NONE
+    assert (levels(broker)["transaction.version"], broker.controller.features_epoch) == (2, 0)
 
 
 async def test_a_level_that_the_release_does_not_have_counts_as_the_nearest(start_broker, ask) -> None:
     broker = await start_broker()
     broker.controller.set_feature_levels({"transaction.version": 7, "metadata.version": 3})
-    assert levels(broker) == {"transaction.version": 1, "metadata.version": 7}
+    newer = {"group.version": 1, "streams.version": 1}
+    assert levels(broker) == {"transaction.version": 2, "metadata.version": 7, **newer}
+
+
+async def test_consumer_groups_are_offered_while_their_feature_is_above_0(broker: BrokerServer, ask) -> None:
+    for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE), (0, UNSAFE_DOWNGRADE)):
+        assert (await ask(broker, request(("group.version", level, kind)))).error_code == NONE
+        assert levels(broker)["group.version"] == level
+        assert broker.services.offers_consumer_groups == (level > 0)
+
+
+async def test_streams_groups_are_offered_while_their_feature_is_above_0(broker: BrokerServer, ask) -> None:
+    for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE), (0, UNSAFE_DOWNGRADE)):
+        assert (await ask(broker, request(("streams.version", level, kind)))).error_code == NONE
+        assert broker.services.offers_streams_groups == (level > 0)

@@ -20,7 +20,7 @@ from support.broker.txn_client import TxnClient
 EXAMPLE = WriteTxnMarkersRequest(
     markers=[
         WriteTxnMarkersRequest.Marker(
-            producer_id=1,
+            producer_id=4_000,  # none that a server has given out
             producer_epoch=0,
             transaction_result=True,
             coordinator_epoch=0,

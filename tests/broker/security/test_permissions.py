@@ -50,6 +50,10 @@ def versions_for(need: Need) -> list[int]:
         return [version for version in versions if version >= 1]
     if api == "Metadata" and permission.operation.name == "CREATE":
         return []  # tests below
+    if api == "StreamsGroupHeartbeat" and permission.operation.name == "CREATE":
+        return []  # of internal topics: tests/broker/handlers/test_streams_group_heartbeat.py
+    if api in ("ConsumerGroupDescribe", "StreamsGroupDescribe") and permission.resource_type is ResourceType.TOPIC:
+        return []  # those of the members, or of the topology: tests/broker/handlers/ of these
     if api == "DescribeLogDirs":
         return [version for version in versions if version >= 3]  # before, nothing can be said
     return versions
@@ -138,6 +142,10 @@ KAFKAS: dict[str, str] = {
     "ListTransactions": "DESCRIBE TRANSACTIONAL_ID",
     "ListConfigResources": "DESCRIBE_CONFIGS CLUSTER",
     "DescribeTopicPartitions": "DESCRIBE TOPIC",
+    "ConsumerGroupHeartbeat": "READ GROUP, DESCRIBE TOPIC",
+    "ConsumerGroupDescribe": "DESCRIBE GROUP, DESCRIBE TOPIC",
+    "StreamsGroupHeartbeat": "READ GROUP, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC",
+    "StreamsGroupDescribe": "DESCRIBE GROUP, DESCRIBE TOPIC",
 }
 """Each API's operations and resources, in the order in which Apache Kafka asks for them (its documentation's table
 "Operations and Resources on Protocols"). `tests/oracle/test_acls.py` compares each answer with Kafka's."""
@@ -205,6 +213,8 @@ async def test_the_wider_right_makes_the_narrower_right_unnecessary(broker: Brok
         grant(broker, permission, user=api)
         if api == "Metadata":
             grant(broker, permissions_of("Metadata")[0], user=api)
+        if api == "StreamsGroupHeartbeat":
+            grant(broker, *permissions_of(api)[:2], user=api)
         if api == "DeleteTopics":
             request.topics[0].name = request.topic_names[0] = "no-such"
         answer = await ask_as(broker, api, request)

@@ -13,6 +13,7 @@ from kmini.broker.transactions.transaction_states import (
     COMPLETE_COMMIT,
     EMPTY,
     ONGOING,
+    PREPARE_ABORT,
     PREPARE_COMMIT,
     TransactionState,
 )
@@ -29,7 +30,7 @@ from kmini.protocol.errors import (
     TransactionalIdNotFound,
 )
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
-from support.broker.transaction_bank import DECIDED, ORDERS, PARTITIONS, Bank, open_everywhere
+from support.broker.transaction_bank import DECIDED, ORDERS, PARTITIONS, Bank, in_state, open_everywhere
 
 OpenBank = Callable[..., Awaitable[Bank]]
 
@@ -149,6 +150,7 @@ async def test_a_change_that_cannot_be_stored_has_no_effect(bank: Bank, monkeypa
 async def test_a_fence_that_could_not_be_stored_raises_the_epoch_once(
     bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bank.lower_transaction_version()
     zombie = await bank.init()
     await bank.begin(zombie)
     with monkeypatch.context() as patched:
@@ -162,6 +164,134 @@ async def test_a_fence_that_could_not_be_stored_raises_the_epoch_once(
         await bank.init()
     assert bank.markers() == [("abort", zombie._replace(epoch=1), 0)]
     assert not bank.transaction().has_failed_fence
+
+
+async def test_an_end_that_raises_the_epoch_and_cannot_be_stored_has_no_effect(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await bank.init()
+    await bank.begin(producer)
+    before = bank.transaction().entry
+    with monkeypatch.context() as patched:
+        refuse_writes(bank, patched, CoordinatorNotAvailable)
+        for request in (bank.end_raising_epoch(producer), bank.init(), bank.coordinator.abort("t")):
+            with pytest.raises(CoordinatorNotAvailable):
+                await request
+        assert (bank.transaction().entry, bank.transaction().last_epoch) == (before, -1)
+    assert await bank.end_raising_epoch(producer) == producer._replace(epoch=1)
+    assert bank.markers() == [("commit", producer._replace(epoch=1), 0)]
+
+
+# --- ends that raise the epoch (KIP-890)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+async def test_an_end_raises_the_epoch_in_the_log_in_the_markers_and_for_the_next_transaction(
+    bank: Bank, is_commit: bool
+) -> None:
+    producer = await bank.init()
+    await bank.join(producer, *PARTITIONS)
+    bank.write(producer, b"a")
+    following = await bank.end_raising_epoch(producer, is_commit=is_commit)
+    assert following == producer._replace(epoch=1)
+    outcome = "commit" if is_commit else "abort"
+    assert [bank.markers(partition) for partition in PARTITIONS] == [[(outcome, following, 0)]] * 3
+    stored = [entry for entry in bank.stored() if entry is not None]
+    assert [(entry.producer_epoch, entry.client_version) for entry in stored] == [(0, 0), (0, 2), (1, 2), (1, 2)]
+    assert {entry.next_producer_id for entry in stored} == {-1}
+    with pytest.raises(InvalidProducerEpoch):
+        bank.write(producer, b"too late", sequence=1)
+    await bank.join(following)
+    bank.write(following, b"b")
+    assert await bank.end_raising_epoch(following) == producer._replace(epoch=2)
+
+
+async def test_an_abort_of_nothing_raises_the_epoch_alone(bank: Bank) -> None:
+    producer = await bank.init()
+    assert await bank.end_raising_epoch(producer, is_commit=False) == producer._replace(epoch=1)
+    stored = [entry for entry in bank.stored() if entry is not None]
+    assert [entry.state for entry in stored] == [EMPTY, PREPARE_ABORT, COMPLETE_ABORT]
+    began_ms = stored[1].start_ms
+    assert [entry.start_ms for entry in stored] == [-1, stored[1].last_update_ms, began_ms]
+    assert [sorted(entry.partitions) for entry in stored] == [[], [], []]
+    assert bank.markers() == []
+
+
+async def test_the_last_epoch_is_followed_by_another_producer_id(bank: Bank) -> None:
+    transaction = in_state(bank, ONGOING)
+    transaction.entry = transaction.entry._replace(producer_epoch=32766)
+    last = Producer(4711, 32766)
+    bank.write(last, b"a")
+    following = await bank.end_raising_epoch(last)
+    assert (following.producer_id != 4711, following.epoch) == (True, 0)
+    assert bank.markers() == [("commit", Producer(4711, 32767), 0)]
+    prepared, completed = (entry for entry in bank.stored() if entry is not None)
+    assert (prepared.producer_id, prepared.producer_epoch) == (4711, 32767)
+    assert prepared.next_producer_id == following.producer_id
+    assert (completed.producer_id, completed.producer_epoch, completed.next_producer_id) == (*following, -1)
+    assert completed.previous_producer_id == 4711
+    assert await bank.end_raising_epoch(last) == following, "the answer was lost"
+    assert await bank.init(claimed=last) == following, "and asked for otherwise"
+    with pytest.raises(InvalidProducerIdMapping):
+        await bank.end_raising_epoch(Producer(4711, 32765))
+
+
+async def test_the_next_producer_id_is_given_after_a_restart_too(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    transaction = in_state(bank, ONGOING)
+    transaction.entry = transaction.entry._replace(producer_epoch=32766)
+    with monkeypatch.context() as patched:
+        patched.setattr(bank.coordinator.completion, "start", lambda _: None)
+        following = await bank.end_raising_epoch(Producer(4711, 32766))
+    assert bank.state() is PREPARE_COMMIT
+    await bank.restart()
+    assert bank.state() is COMPLETE_COMMIT
+    assert [marker[:2] for marker in bank.markers()] == [("commit", Producer(4711, 32767))]
+    assert (bank.transaction().entry.producer_id, bank.transaction().entry.producer_epoch) == following
+    assert await bank.end_raising_epoch(Producer(4711, 32766)) == following
+
+
+async def test_an_end_is_repeated_after_a_restart(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.join(producer)
+    following = await bank.end_raising_epoch(producer)
+    await bank.restart()
+    assert await bank.end_raising_epoch(producer) == following
+
+
+async def test_a_producer_that_ran_into_its_timeout_is_given_the_epoch_by_an_abort(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.join(producer)
+    bank.write(producer, b"a")
+    await bank.clock.advance(71_000, liveness=True)
+    assert bank.state() is COMPLETE_ABORT
+    assert bank.markers() == [("abort", producer._replace(epoch=1), 0)]
+    with pytest.raises(InvalidTxnState):
+        await bank.end_raising_epoch(producer)
+    with pytest.raises(InvalidProducerEpoch):
+        bank.write(producer, b"b", sequence=1)
+    assert await bank.end_raising_epoch(producer, is_commit=False) == producer._replace(epoch=1)
+    assert await bank.init(claimed=producer) == producer._replace(epoch=1)
+
+
+async def test_a_client_of_the_first_version_goes_on_with_the_id_without_new_epochs(bank: Bank) -> None:
+    producer = await bank.init()
+    await bank.join(producer)
+    producer = await bank.end_raising_epoch(producer)
+    for _ in range(2):
+        await bank.begin(producer)
+        await bank.end(producer)
+    assert [marker[1].epoch for marker in bank.markers()] == [1, 1, 1]
+    assert [entry.client_version for entry in bank.stored() if entry is not None] == [0, 2, 2, 2] + [0] * 6
+
+
+async def test_below_level_2_a_fence_raises_the_epoch_and_the_abort_does_not(bank: Bank) -> None:
+    bank.lower_transaction_version()
+    producer = await bank.init()
+    await bank.begin(producer)
+    await bank.coordinator.abort("t")
+    stored = [entry for entry in bank.stored() if entry is not None]
+    assert [(entry.producer_epoch, entry.client_version) for entry in stored] == [(0, 0), (0, 0), (1, 0), (1, 0)]
+    assert bank.transaction().last_epoch == -1
 
 
 # --- after a restart

@@ -46,6 +46,14 @@ def test_a_value_of_version_1_says_more_in_tags() -> None:
     assert encode_entry(OPEN, 1).hex() == "0001000000000000000500030000ea6001" + topics + times + tags
 
 
+def test_a_value_of_an_end_that_raises_the_epoch_has_its_version_and_perhaps_the_next_producer_id() -> None:
+    ending = OPEN._replace(next_producer_id=9, client_version=2)
+    tags = "0300080000000000000005" + "01080000000000000009" + "02020002"
+    assert encode_entry(ending, 1).hex().endswith(tags)
+    assert encode_entry(ending._replace(next_producer_id=-1), 1).hex().endswith("0200080000000000000005" + "02020002")
+    assert encode_entry(ending, 0) == encode_entry(OPEN, 0)
+
+
 def test_an_empty_one_has_null_for_partitions() -> None:
     empty = Entry(5, 0, 60_000, EMPTY)
     assert encode_entry(empty, 0).hex().startswith("0000000000000000000500000000ea6000ffffffff")
@@ -54,9 +62,11 @@ def test_an_empty_one_has_null_for_partitions() -> None:
 
 @pytest.mark.parametrize("state", STORED)
 def test_what_is_written_is_read(state: int) -> None:
-    entry = OPEN._replace(state=state, partitions=frozenset() if state is EMPTY else OPEN.partitions)
+    partitions: frozenset[TopicPartition] = frozenset() if state is EMPTY else OPEN.partitions
+    entry = OPEN._replace(state=state, partitions=partitions, next_producer_id=9, client_version=2)
     assert decode_entry(encode_entry(entry, 1)) == entry
-    assert decode_entry(encode_entry(entry, 0)) == entry._replace(previous_producer_id=-1)
+    older = entry._replace(previous_producer_id=-1, next_producer_id=-1, client_version=0)
+    assert decode_entry(encode_entry(entry, 0)) == older
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\0", b"\0\0\0\5abc", b"\0\0\0\1\xff", b"\0\0\0\1abc"])

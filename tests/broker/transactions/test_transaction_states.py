@@ -17,6 +17,7 @@ from kmini.broker.transactions.transaction_states import (
     DEAD,
     EMPTY,
     END,
+    END_RAISING_EPOCH,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
@@ -48,6 +49,9 @@ MAY_FOLLOW = {
     (PREPARE_COMMIT, ONGOING),
     (PREPARE_ABORT, ONGOING),
     (PREPARE_ABORT, PREPARE_EPOCH_FENCE),
+    (PREPARE_ABORT, EMPTY),
+    (PREPARE_ABORT, COMPLETE_COMMIT),
+    (PREPARE_ABORT, COMPLETE_ABORT),
     (COMPLETE_COMMIT, PREPARE_COMMIT),
     (COMPLETE_ABORT, PREPARE_ABORT),
     (DEAD, EMPTY),
@@ -74,6 +78,7 @@ def test_every_table_knows_every_state() -> None:
     assert set(PREVIOUS) == set(TransactionState)
     assert set(ADD) == set(STORED) == set(TransactionState) - {DEAD, PREPARE_EPOCH_FENCE}
     assert set(END) == {(state, is_commit) for state in STORED for is_commit in (True, False)}
+    assert set(END_RAISING_EPOCH) == {(*key, is_repeated) for key in END for is_repeated in (True, False)}
     assert set(RESTING) | set(COMPLETED) | {ONGOING} == set(STORED)
 
 
@@ -166,8 +171,11 @@ async def test_every_request_in_every_state(bank: Bank, request_: Request) -> No
 async def test_while_a_change_is_being_stored_there_is_no_other(bank: Bank, request_: Request) -> None:
     for state in STORED:
         in_state(bank, state).pending = state
-        for producer in PRODUCERS.values():
-            with pytest.raises(ConcurrentTransactions):
+        for sender, producer in PRODUCERS.items():
+            error: type[KafkaError] = ConcurrentTransactions
+            if request_ in (_commit, _abort) and sender != "owner":  # in Kafka's order
+                error = STRANGE if sender in ("nobody", "stranger") else FENCED
+            with pytest.raises(error):
                 await request_(bank, "t", producer)
 
 
@@ -185,3 +193,60 @@ async def test_verification_in_every_state(bank: Bank) -> None:
             inside = NONE if state is ONGOING else TransactionAbortable.code
             outside = TransactionAbortable.code
             assert list(bank.coordinator.verify("t", OWNER, PARTITIONS).values()) == [inside, outside, outside]
+
+
+# --- the end of a transaction in the second version of transactions
+
+
+EndsOfOwner = dict[TransactionState, tuple[WhatBecomes, WhatBecomes]]
+NOT_REPEATED: EndsOfOwner = {
+    EMPTY: (WRONG, COMPLETE_ABORT),
+    ONGOING: (COMPLETE_COMMIT, COMPLETE_ABORT),
+    PREPARE_COMMIT: (FENCED, FENCED),
+    PREPARE_ABORT: (FENCED, FENCED),
+    COMPLETE_COMMIT: (WRONG, COMPLETE_ABORT),
+    COMPLETE_ABORT: (WRONG, COMPLETE_ABORT),
+}
+"""By state, what commit and abort become for a producer with the stored epoch."""
+
+REPEATED: EndsOfOwner = {
+    EMPTY: (FENCED, FENCED),
+    ONGOING: (FENCED, FENCED),
+    PREPARE_COMMIT: (BUSY, WRONG),
+    PREPARE_ABORT: (WRONG, BUSY),
+    COMPLETE_COMMIT: (COMPLETE_COMMIT, WRONG),
+    COMPLETE_ABORT: (WRONG, COMPLETE_ABORT),
+}
+"""The same for a producer with the epoch before."""
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+async def test_every_end_that_raises_the_epoch_in_every_state(bank: Bank, is_commit: bool) -> None:
+    for state in STORED:
+        for sender in PRODUCERS:
+            name = f"{sender}, {state.wire_name}"
+            transaction = in_state(bank, state, name)
+            before = transaction.entry
+            table = {"owner": NOT_REPEATED, "before": REPEATED}.get(sender)
+            outcome: WhatBecomes = STRANGE if sender in ("nobody", "stranger") else FENCED
+            if table is not None:
+                outcome = table[state][0 if is_commit else 1]
+            if not isinstance(outcome, TransactionState):
+                with pytest.raises(outcome):
+                    await bank.end_raising_epoch(PRODUCERS[sender], is_commit=is_commit, name=name)
+                assert (transaction.entry, bank.stored(name)) == (before, []), name
+                continue
+            following = await bank.end_raising_epoch(PRODUCERS[sender], is_commit=is_commit, name=name)
+            is_repeated = sender == "before"
+            assert following == (OWNER if is_repeated else Producer(4711, 6)), name
+            assert (transaction.entry.state, transaction.entry.producer_epoch) == (outcome, following.epoch), name
+            assert (transaction.entry == before) is is_repeated, name
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+async def test_while_a_change_is_being_stored_no_end_raises_the_epoch(bank: Bank, is_commit: bool) -> None:
+    for state in STORED:
+        in_state(bank, state).pending = state
+        for producer in PRODUCERS.values():
+            with pytest.raises(ConcurrentTransactions):
+                await bank.end_raising_epoch(producer, is_commit=is_commit)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.transactions import verification
 from kmini.broker.transactions.transaction_states import ONGOING
 from kmini.protocol.errors import (
+    ConcurrentTransactions,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidTxnState,
@@ -46,21 +50,22 @@ async def test_what_ended_meanwhile_cannot_be_begun_again_by_a_late_request(bank
         verify(bank, producer)
 
 
-async def test_an_open_transaction_is_not_verified_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_open_transaction_is_not_verified_again(bank: Bank) -> None:
     producer = await bank.init()
     await bank.begin(producer)
+    partition = bank.broker.replica_manager.partitions[ORDERS]
+    assert verification.needs_verification(partition, producer)
     bank.write(producer, b"a")
-
-    def ask(*_: object) -> None:
-        raise AssertionError("it was asked")
-
-    monkeypatch.setattr(bank.coordinator, "verify", ask)
-    verify(bank, producer)
-    with pytest.raises(AssertionError, match="asked"):
-        verify(bank, producer._replace(epoch=1))
+    assert not verification.needs_verification(partition, producer)
+    assert verification.needs_verification(partition, producer._replace(epoch=1))
+    bank.write(producer._replace(epoch=1), b"b")
+    with pytest.raises(InvalidProducerEpoch):
+        verification.needs_verification(partition, producer)
 
 
-async def test_what_the_coordinator_says_is_translated(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_of_the_coordinator_are_translated_for_producers(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
     producer = await bank.init()
     with pytest.raises(InvalidProducerEpoch):
         verify(bank, producer._replace(epoch=7))
@@ -72,20 +77,64 @@ async def test_what_the_coordinator_says_is_translated(bank: Bank, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr(bank.coordinator.completion, "start", lambda _: None)
         await bank.end(producer)
-    with pytest.raises(NotEnoughReplicas, match="CONCURRENT_TRANSACTIONS"):
+    with pytest.raises(ConcurrentTransactions) as raised:
         verify(bank, producer)
+    told = verification.for_producer(raised.value)
+    assert isinstance(told, NotEnoughReplicas)
+    assert "CONCURRENT_TRANSACTIONS" in str(told)
+    unchanged = TransactionAbortable("it was not added")
+    assert verification.for_producer(unchanged) is unchanged
 
 
-async def test_it_can_be_switched_off(open_bank: OpenBank) -> None:
-    bank = await open_bank(transaction_partition_verification_enable="false")
-    verify(bank, await bank.init())
-
-
-async def test_in_the_second_version_of_transactions_a_partition_joins_unasked(bank: Bank) -> None:
+async def test_partitions_are_added_together_by_the_second_version_of_transactions(bank: Bank) -> None:
     producer = await bank.init()
-    partition = bank.broker.replica_manager.partitions[ORDERS]
-    await verification.add_partition(bank.coordinator, "t", producer, partition)
+    partitions = [bank.broker.replica_manager.partitions[one] for one in PARTITIONS[:2]]
+    await verification.add_partitions(bank.coordinator, "t", producer, partitions)
     assert bank.state() is ONGOING
-    assert bank.transaction().entry.partitions == {ORDERS}
+    assert bank.transaction().entry.partitions == set(PARTITIONS[:2])
+    assert [entry.client_version for entry in bank.stored() if entry is not None] == [0, 2]
     with pytest.raises(InvalidProducerEpoch):
-        await verification.add_partition(bank.coordinator, "t", producer._replace(epoch=9), partition)
+        await verification.add_partitions(bank.coordinator, "t", producer._replace(epoch=9), partitions)
+
+
+async def add_while_busy(bank: Bank, monkeypatch: pytest.MonkeyPatch, refusals: int) -> list[int]:
+    """Add a partition while the coordinator is busy for so many tries; the times of the tries, in ms from the first."""
+    tries: list[int] = []
+    add = bank.coordinator.add_partitions
+
+    async def busy(*arguments: Any, **options: Any) -> None:
+        tries.append(bank.clock.liveness_ms() - began_ms)
+        if len(tries) <= refusals:
+            raise ConcurrentTransactions("the last transaction is being ended")
+        await add(*arguments, **options)
+
+    monkeypatch.setattr(bank.coordinator, "add_partitions", busy)
+    producer, partition = await bank.init(), bank.broker.replica_manager.partitions[ORDERS]
+    began_ms = bank.clock.liveness_ms()
+    adding = asyncio.ensure_future(
+        verification.add_partitions_patiently(
+            bank.coordinator, "t", producer, [partition], bank.clock, bank.broker.config.current
+        )
+    )
+    while not adding.done():
+        await asyncio.sleep(0)
+        await bank.clock.advance(10, liveness=True)
+    await adding
+    return tries
+
+
+async def test_partitions_are_added_once_the_last_transaction_has_ended(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = await add_while_busy(bank, monkeypatch, 2)
+    assert len(tries) == 3
+    assert all(later - earlier >= 20 for earlier, later in pairwise(tries))
+    assert bank.transaction().entry.partitions == {ORDERS}
+
+
+async def test_the_producer_is_told_of_a_transaction_that_does_not_end_soon(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConcurrentTransactions):
+        await add_while_busy(bank, monkeypatch, 1000)
+    assert bank.clock.liveness_ms() > 100

@@ -206,6 +206,45 @@ def test_a_body_that_does_not_come_ends_its_request(api: ControlApi, monkeypatch
     assert api.done("GET", "/topics") == ["orders"]
 
 
+def test_headers_that_do_not_come_end_their_connection(api: ControlApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_serving, "IDLE_S", 0.05)
+    with api.raw() as first:
+        first.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc")
+        assert first.recv(1) == b""
+    with api.raw() as second, second.makefile("rb") as answers:
+        second.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health/live HTTP/1.1\r\nHo")
+        assert answers.read().count(b"HTTP/1.1") <= 1
+    assert api.done("GET", "/topics") == ["orders"]
+
+
+def test_a_request_that_waits_is_served_after_the_time_for_headers(
+    api: ControlApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_serving, "IDLE_S", 0.01)
+    with api.raw() as waiting, waiting.makefile("rb") as answer:
+        path = f"{PREFIX}/groups/none/wait-stable?members=1&timeout_ms=100"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n"
+        waiting.sendall(head.encode())
+        assert answer.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/produce", "/api/v1/topics"])
+def test_an_unknown_expectation_is_answered_with_a_problem(api: ControlApi, path: str) -> None:
+    answer = api.send("POST", path, b"{}", {**JSON, "Expect": "miracles"})
+    assert answer.status == 417
+    assert problem_of(answer)["detail"] == "the header Expect must be 100-continue"
+
+
+def test_a_client_that_expects_100_continue_is_asked_for_the_body(api: ControlApi) -> None:
+    with api.raw() as connection, connection.makefile("rb") as answer:
+        connection.sendall(b"POST /api/v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        connection.sendall(b"Content-Length: 2\r\nExpect: 100-Continue\r\n\r\n")
+        assert answer.readline() == b"HTTP/1.1 100 Continue\r\n"
+        connection.sendall(b"[]")
+        assert answer.readline() == b"\r\n"
+        assert answer.readline().startswith(b"HTTP/1.1 422 ")
+
+
 def test_slow_clients_delay_no_other_and_end_with_the_server(api: ControlApi) -> None:
     with api.raw() as silent, api.raw() as half, api.raw() as bodiless:
         half.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc")

@@ -92,6 +92,19 @@ def test_groups_are_told_with_state_and_generation(stream: Open, server: Control
         assert (empty["was"]["state"], empty["members"]) == ("Stable", 0)
 
 
+def test_consumer_groups_are_told_with_their_kind_and_group_epoch(
+    stream: Open, server: ControlApi, broker: ConnectedBroker
+) -> None:
+    source = stream("types=groups")
+    with client(server) as app:
+        app.beat("shipping", "orders")
+        stable = source.find("group", group="shipping", state="Stable")
+        assert (stable["kind"], stable["generation"], stable["members"]) == ("consumer", 2, 1)
+        app.beat("shipping", leaves=True)
+        empty = source.find("group", group="shipping", state="Empty")
+        assert (empty["was"]["kind"], empty["was"]["state"], empty["generation"]) == ("consumer", "Stable", 3)
+
+
 def test_each_transaction_is_told_however_short(stream: Open, server: ControlApi, broker: ConnectedBroker) -> None:
     with client(server) as app:
         app.begin("tx-1", "orders")

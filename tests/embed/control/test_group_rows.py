@@ -38,6 +38,29 @@ def test_a_rebalance_tells_the_member_that_it_waits_for_and_how_long(api: Contro
         assert "without 'billing-1'" in entry["text"]
 
 
+def test_a_consumer_group_tells_the_member_that_has_not_given_up_its_partitions(api: ControlApi) -> None:
+    address = api.any_broker.address
+    with SmallClient(address, "billing-1") as first, SmallClient(address, "billing-2") as second:
+        first.beat("billing", "orders")
+        assert (row(api)["kind"], row(api)["assignment_epoch"], row(api)["rebalance"]) == ("consumer", 2, None)
+        second.beat("billing", "orders")
+        api.done("POST", "/clock/advance", {"duration": "2s"})
+        second.beat("billing")
+        rebalance = row(api)["rebalance"]
+        assert rebalance["request"] == "ConsumerGroupHeartbeat"
+        assert {one["client_id"] for one in rebalance["awaited"]} == {"billing-1", "billing-2"}
+        assert rebalance["remaining_ms"] is None
+        first.beat("billing")
+        rebalance = row(api)["rebalance"]
+        assert [one["client_id"] for one in rebalance["awaited"]] == ["billing-1"]
+        assert 0 < rebalance["remaining_ms"] <= 60_000
+        (entry,) = [one for one in api.done("GET", "/clock/due") if one["what"] == "rebalance"]
+        assert "without 'billing-1', unless that sends ConsumerGroupHeartbeat before" in entry["text"]
+        first.beat("billing", gives_up=True)
+        second.beat("billing")
+        assert (row(api)["state"], row(api)["rebalance"]) == ("Stable", None)
+
+
 def test_a_generation_tells_the_members_that_have_not_asked_for_their_assignment(api: ControlApi) -> None:
     with SmallClient(api.any_broker.address, "billing-1") as client:
         client.join("billing", "orders")

@@ -78,3 +78,21 @@ def test_settings_that_are_secret_are_told_without_their_value(secured: ControlA
 def test_a_secret_that_a_request_brings_is_not_told_back(secured: ControlApi) -> None:
     changes = {"listener.name.sasl_plaintext.plain.sasl.jaas.config": 'x required user_eve="wonderland"'}
     assert b"wonderland" not in secured.ask("PATCH", "/brokers/1/configs", {"changes": changes}).body
+
+
+@pytest.mark.parametrize("key", ["listener.name.sasl_plaintext.plain.sasl.jaas.config", "made.up.password"])
+@pytest.mark.parametrize("value", [["wonderland"], {"password": "wonderland"}], ids=["array", "object"])
+def test_a_secret_of_a_wrong_kind_is_refused_without_the_value(secured: ControlApi, key: str, value: object) -> None:
+    answer = secured.ask("PATCH", "/brokers/1/configs", {"changes": {key: value}})
+    assert answer.status == 422
+    assert b"wonderland" not in answer.body
+    (error,) = answer.document["errors"]
+    assert error["pointer"] == f"/changes/{key}"
+    assert error["message"].startswith("changes: the value must be true or false or a")
+    assert "a text" in error["message"]
+
+
+def test_a_setting_that_is_no_secret_is_refused_with_the_value(secured: ControlApi) -> None:
+    answer = secured.ask("PATCH", "/brokers/1/configs", {"changes": {"log.retention.ms": ["soon"]}})
+    assert answer.status == 422
+    assert "changes=['soon']: must be" in answer.document["detail"]

@@ -91,6 +91,20 @@ def test_a_group_that_goes_on_rebalancing_is_named(diagnose: Examine, broker: Br
     assert "waits for a member that does not join again" in found.text
 
 
+def test_a_consumer_group_that_goes_on_reconciling_is_named(diagnose: Examine, broker: Broker) -> None:
+    broker.create_topic("returns", 2)
+    with SmallClient(broker.bootstrap_servers, "a") as one, SmallClient(broker.bootstrap_servers, "b") as two:
+        one.beat("billing", "returns")
+        two.beat("billing", "returns")
+        broker.clock.advance("2s")
+        two.beat("billing")
+        assert broker.group("billing").describe().state == "Reconciling"
+        found = diagnose(broker.bootstrap_servers, timeout_ms=1_000)
+    assert "group billing is Reconciling: 'b' waits for returns-" in found["group-rebalancing"].text
+    assert "members that do not give up their partitions" in found["group-rebalancing"].text
+    assert "groups-not-described" not in found
+
+
 def test_a_consumer_at_work_is_no_finding(diagnose: Examine, broker: Broker) -> None:
     with SmallClient(broker.bootstrap_servers, "a") as one:
         one.subscribe("billing", "orders")
@@ -118,7 +132,7 @@ def test_groups_of_another_protocol_are_told_apart(diagnose: Examine, broker: Br
 
 def of_the_new_protocol(request: Any, answer: Any) -> Any:
     for group in answer.groups:
-        group.group_type = "consumer"
+        group.group_type = "share"
     return answer
 
 

@@ -57,6 +57,12 @@ def test_a_version_is_answered_with_all_that_belongs_to_it(api: RegistryApi) -> 
     assert api.get(f"/schemas/guids/{guid}/ids").document == [{"context": ".", "id": 1}]
 
 
+def test_an_unknown_expectation_is_answered_as_an_error_of_the_registry(api: RegistryApi) -> None:
+    reply = api.send("POST", "/subjects/s", b"{}", {"Content-Type": V1_JSON, "Expect": "miracles"})
+    assert (reply.status, reply.headers["Content-Type"]) == (417, V1_JSON)
+    assert reply.document == {"error_code": 417, "message": "the header Expect must be 100-continue"}
+
+
 def test_json_is_written_without_spaces_as_confluents_registry_writes_it(api: RegistryApi) -> None:
     api.registered("s", A, B)
     assert api.get("/subjects/s/versions").body == b"[1,2]"

@@ -26,6 +26,7 @@ from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
 from kmini.remote.remote_transactions import AsyncRemoteTransactions, RemoteTransactions
 from support.archives import write_archive
+from support.small_client import SmallClient
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +194,22 @@ def test_a_group_is_looked_into_as_on_a_broker(remote: RemoteBroker, kmini: Brok
     ours.stable(members=0)
 
 
+def test_a_consumer_group_is_looked_into_as_on_a_broker(remote: RemoteBroker, kmini: Broker) -> None:
+    ours, theirs = remote.group("run-billing"), kmini.group("run-billing")
+    remote.create_topic("run-orders", 2)
+    with SmallClient(kmini.bootstrap_servers, "run-1") as first, SmallClient(kmini.bootstrap_servers, "run-2") as other:
+        first.beat("run-billing", "run-orders")
+        found, known = ours.stable(members=1), theirs.describe()
+        assert (found.kind, found.generation, found.assignment_epoch) == ("consumer", 2, 2)
+        assert found == known._replace(members=tuple(one._replace(state=None) for one in known.members))
+        other.beat("run-billing", subscribed_topic_regex="run-o.*")
+        with pytest.raises(NotInTime, match=r"subscribed to the expression run-o[.][*], has nothing"):
+            ours.stable(members=2, timeout_ms=0)
+        first.beat("run-billing", leaves=True)
+        other.beat("run-billing", leaves=True)
+    ours.stable(members=0)
+
+
 @pytest.fixture
 def producer(kmini: Broker) -> Iterator[Callable[[str], Any]]:
     """A maker of transactional producers."""
@@ -275,15 +292,15 @@ def test_groups_are_those_with_the_prefix_or_all_without_one(remote: RemoteBroke
 def test_a_group_of_another_kind_is_no_group_without_members(
     remote: RemoteBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kmini has only classic groups: DescribeGroups does not find others, and ListGroups has them."""
+    """kmini has no share groups: no request finds others than those of consumers, and ListGroups has them."""
 
     async def listed(client: Client) -> list[GroupListing]:
-        return [GroupListing("run-new", "consumer", "Stable", "consumer")]
+        return [GroupListing("run-new", "share", "Stable", "share")]
 
     monkeypatch.setattr(Client, "list_groups", listed)
     monkeypatch.setattr(RemoteOperations, "reset", lambda operations: asyncio.sleep(0))
     for call in (remote.group("run-new").describe, remote.group("run-new").stable, remote.group("run-new").lag):
-        with pytest.raises(InconsistentGroupProtocol, match="run-new is Stable and of the kind consumer"):
+        with pytest.raises(InconsistentGroupProtocol, match="run-new is Stable and of the kind share"):
             call()
     assert remote.group("run-new").offsets() == {}
     remote.create_topic("run-orders")

@@ -11,7 +11,7 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.api.key_fields import KeyPartition
-from kmini.broker.groups.member import Departure
+from kmini.broker.groups.group import Departure
 from kmini.broker.journal.entries import JournalEntry
 from kmini.client_connections import ClientConnection
 from kmini.descriptions import GroupDescription, GroupMember
@@ -65,6 +65,15 @@ def group(state: str, *members: tuple[str, tuple[str, ...], int], **offsets: int
     )
     committed = {TopicPartition(name, 0): offset for name, offset in offsets.items()}
     return GroupFacts(GroupDescription("billing", "classic", state, 1, "range", described, 1), committed)
+
+
+def reconciling(has: int, target: int) -> GroupFacts:
+    """A consumer group of two: the first member has so many partitions of "orders" and is to have so many, the second
+    one has none, and is to have all others of three."""
+    places = tuple(TopicPartition("orders", number) for number in range(3))
+    (first, second) = group("Reconciling", ("a", ("orders",), has), ("b", ("orders",), 0)).description.members
+    members = (first._replace(target=places[:target]), second._replace(target=places[target:]))
+    return GroupFacts(GroupDescription("billing", "consumer", "Reconciling", 3, "uniform", members, 1, 3), {})
 
 
 READER = ("billing-1", ("orders",), 1)
@@ -153,6 +162,11 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
         diagnoses.older_than_retention,
         {"topics": (topic("orders", 0, start=7),), "ahead_ms": 90_061_000},
         "partition 0 now starts at its end, offset 7; the clock was moved ahead by 1d1h",
+    ),
+    (
+        group_diagnoses.partitions_not_given_up,
+        {"groups": (reconciling(has=3, target=2),)},
+        "group billing is Reconciling: 'b' waits for orders-2, which 'a' has not given up",
     ),
     (
         group_diagnoses.never_assigned,
@@ -254,6 +268,8 @@ NOT_SHOWN: list[tuple[Diagnosis, dict[str, Any]]] = [
         group_diagnoses.group_never_joined,
         {"groups": (group("Stable", READER),), "waits": (WAITED_FOR_GROUP._replace(group="billing"),)},
     ),
+    (group_diagnoses.partitions_not_given_up, {"groups": (reconciling(has=1, target=2),)}),
+    (group_diagnoses.partitions_not_given_up, {"groups": (group("PreparingRebalance", READER),)}),
     (group_diagnoses.never_assigned, {"groups": (group("Stable", READER),)}),
     (group_diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST[1:]}),
     (

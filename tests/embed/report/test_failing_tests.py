@@ -1,4 +1,4 @@
-"""Seventeen tests of the kind that people write by mistake, each with the report that they get.
+"""Eighteen tests of the kind that people write by mistake, each with the report that they get.
 
 The reports are the files in `golden/`, with times, ports and ids made equal. KMINI_GOLDEN=1 writes them anew.
 """
@@ -22,9 +22,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker(
-        journal=True, config={"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
-    ) as b:
+    config = {
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.num.partitions": 1,
+        "group.consumer.assignment.interval.ms": 0,
+    }
+    with Broker(journal=True, config=config) as b:
         yield b
 
 
@@ -155,6 +158,14 @@ def test_a_consumer_of_an_earlier_test_that_still_has_the_group(broker: Broker, 
     check("leftover_member", broker, "group billing waits for 'rdkafka-7'", "'billing-1' gets no partition")
 
 
+def test_a_consumer_that_does_not_give_up_its_partitions(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders", 2)
+    client("billing-1").beat("billing", "orders")
+    waiting = client("billing-2")
+    waiting.beat("billing", "orders")
+    check("not_given_up", broker, "group billing is Reconciling: 'billing-2' waits for orders-", "'billing-1'")
+
+
 def test_two_consumers_of_one_partition(broker: Broker, client: Client) -> None:
     broker.create_topic("orders")
     one, two = client("billing-1"), client("billing-2")
@@ -248,5 +259,5 @@ def test_a_consumer_that_hangs(broker: Broker, client: Client) -> None:
     check("session_ended", broker, "'billing-1' was removed from group billing", "session.timeout.ms=30000")
 
 
-def test_there_are_seventeen_of_them() -> None:
-    assert len([*GOLDEN.glob("*.txt")]) == 17
+def test_there_are_eighteen_of_them() -> None:
+    assert len([*GOLDEN.glob("*.txt")]) == 18

@@ -161,9 +161,9 @@ def test_an_unknown_api_passes_as_bytes_and_is_named() -> None:
     answering.start()
     try:
         with traced(address_of(echo)) as proxy, connect(proxy) as client:
-            client.sendall(struct.pack(">ihhih", 14, 68, 1, 77, -1) + b"body")
+            client.sendall(struct.pack(">ihhih", 14, 71, 0, 77, -1) + b"body")
             assert exactly(client, 13) == struct.pack(">ii", 9, 77) + b"\0\1\2\3\4"
-            (exchange,) = proxy.shown("ConsumerGroupHeartbeat")
+            (exchange,) = proxy.shown("GetTelemetrySubscriptions")
             assert exchange.note == "not decoded: kmini does not know this API"
     finally:
         echo.close()

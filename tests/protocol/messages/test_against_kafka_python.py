@@ -21,6 +21,17 @@ THEIR_MODULES = ("metadata", "producer", "consumer", "admin", "sasl")
 NOT_IN_THEIR_TABLES = {
     "UnregisterBrokerRequest v0": "no command of theirs sends it; ClusterTool does (tests/oracle/test_admin_tools.py)",
     "UnregisterBrokerResponse v0": "no command of theirs sends it",
+    **{
+        f"ConsumerGroup{name}{kind} v{version}": "its consumers speak the classic protocol only"
+        for name in ("Heartbeat", "Describe")
+        for kind in ("Request", "Response")
+        for version in (0, 1)
+    },
+    **{
+        f"StreamsGroup{name}{kind} v0": "it has no Kafka Streams"
+        for name in ("Heartbeat", "Describe")
+        for kind in ("Request", "Response")
+    },
 }
 """Messages ("FetchRequest v19") that kafka-python 3.0 does not have, each with the reason."""
 

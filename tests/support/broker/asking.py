@@ -5,11 +5,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kmini.broker.api.request_context import Context
+from kmini.broker.api.request_context import CloseConnection, Context
 from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
+from kmini.broker.security.resources import Principal
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request
+from support.broker.access_rules import HOST
+
+
+class SeemingConnection(SimpleNamespace):
+    """A connection without a socket. Like a real one it is equal to itself only."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 async def ask_handler(broker: BrokerServer, request: Request, version: int | None = None) -> Any:
@@ -23,7 +32,7 @@ async def ask_handler(broker: BrokerServer, request: Request, version: int | Non
 
 def context_of(broker: BrokerServer, version: int) -> Context:
     """The context of requests of one connection, in one version."""
-    connection = SimpleNamespace(
+    connection = SeemingConnection(
         listener=SimpleNamespace(name="PLAINTEXT", advertised=None),
         arrived_at=("client-side.example", 19092),
         peer=("192.0.2.7", 40000),
@@ -44,3 +53,27 @@ async def ask_in(context: Context, request: Request) -> Any:
     except KafkaError as error:
         answer = handler.request.response(error_code=error.code)
     return type(answer).decode(b"".join(answer.encode(version)), version)
+
+
+async def ask_as_user(broker: BrokerServer, user: str, request: Request, version: int | None = None) -> Any:
+    """Ask a broker with an authorizer as a user, in the wire format of `version`; None if it hangs up."""
+    version = request.max_version if version is None else version
+    handler = broker.server.handlers[request.api_key].load()
+    connection = SimpleNamespace(
+        listener=SimpleNamespace(name="PLAINTEXT", advertised=None, sasl=None),
+        arrived_at=("127.0.0.1", 9092),
+        peer=(HOST, 40000),
+        principal=Principal.user(user),
+        sasl=None,
+        waiting=None,
+        is_closing=False,
+    )
+    connection.advertised = lambda: broker.server.addresses_for(connection)  # type: ignore[arg-type]
+    sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
+    try:
+        answer = await handler.function(sent, Context(broker.services, connection, version, "test"))  # type: ignore[arg-type]
+    except CloseConnection:
+        return None
+    except KafkaError as error:
+        answer = handler.request.response(error_code=error.code)
+    return None if answer is None else type(answer).decode(b"".join(answer.encode(version)), version)

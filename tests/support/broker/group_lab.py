@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 from kmini.broker.clock import MovableClock
-from kmini.broker.coordinators.coordinator_topic import AppendedBatch, Applied
+from kmini.broker.coordinators.coordinator_topic import AppendedBatch, Applied, KeyValue
+from kmini.broker.groups.classic.classic_group import ClassicGroup
+from kmini.broker.groups.classic.classic_groups import Syncing
+from kmini.broker.groups.classic.group_states import GroupState
+from kmini.broker.groups.classic.member import Joining, JoinResult, Leaving, SyncResult
 from kmini.broker.groups.committed_offsets import CommittedOffsets
-from kmini.broker.groups.group import Group
-from kmini.broker.groups.group_coordinator import GroupCoordinator, Syncing
+from kmini.broker.groups.group_coordinator import GroupCoordinator
 from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import GroupMetadata
-from kmini.broker.groups.group_states import GroupState
 from kmini.broker.groups.group_store import GroupStore
-from kmini.broker.groups.member import Joining, JoinResult, Leaving, SyncResult
+from kmini.broker.groups.modern.catalog import Metadata
 from kmini.broker.replication.partition import Partition
+from kmini.broker.scheduler import run_now
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaError, error_name
 
@@ -55,11 +58,15 @@ class RememberingStore:
             take(group_id, LoadedGroup(metadata, CommittedOffsets()))
             yield
 
-    async def write_group(self, group_id: str, metadata: GroupMetadata, applied: Applied | None = None) -> None:
+    async def write_group(
+        self, group_id: str, metadata: GroupMetadata, applied: Applied | None = None, before: Collection[KeyValue] = ()
+    ) -> None:
         await self._write(applied)
         self.groups[group_id] = metadata
 
-    async def write_tombstone(self, group_id: str, offsets: CommittedOffsets, applied: Applied | None = None) -> None:
+    async def write_tombstones(
+        self, group_id: str, offsets: CommittedOffsets, tombstones: Collection[KeyValue], applied: Applied | None = None
+    ) -> None:
         await self._write(applied)
         self.groups.pop(group_id, None)
 
@@ -89,11 +96,19 @@ class Lab:
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.clock = MovableClock()
         self.store = RememberingStore()
-        self.coordinator = GroupCoordinator(BrokerConfig.parse(properties), self.clock, cast(GroupStore, self.store))
+        self.coordinator = GroupCoordinator(
+            BrokerConfig.parse(properties),
+            self.clock,
+            cast(GroupStore, self.store),
+            cast(Metadata, None),
+            cast(Any, None),
+        )
 
     @property
-    def group(self) -> Group:
-        return self.coordinator.groups["g"]
+    def group(self) -> ClassicGroup:
+        group = self.coordinator.groups["g"]
+        assert isinstance(group, ClassicGroup)
+        return group
 
     @property
     def state(self) -> str:
@@ -137,7 +152,7 @@ class Lab:
         protocol: tuple[str | None, str | None] = (None, None),
     ) -> asyncio.Future[SyncResult]:
         if generation is None:
-            generation = self.coordinator.groups[group].generation_id
+            generation = self.coordinator.groups[group].generation
         return self.coordinator.sync(group, Syncing(member_id, instance, generation, *protocol, assignments or {}))
 
     def heartbeat(
@@ -145,7 +160,7 @@ class Lab:
     ) -> str:
         """Send a heartbeat and give the name of the error."""
         if generation is None:
-            generation = self.coordinator.groups[group].generation_id
+            generation = self.coordinator.groups[group].generation
         try:
             self.coordinator.heartbeat(group, member_id, instance, generation)
         except KafkaError as error:
@@ -156,7 +171,7 @@ class Lab:
         """Leave, and give the name of each error."""
         given = [Leaving(one) if isinstance(one, str) else one for one in leaving]
         try:
-            return [error_name(code) for code in self.coordinator.leave(group, given)]
+            return [error_name(code) for code in run_now(self.coordinator.leave(group, given)).result()]
         except KafkaError as error:
             return [error.kafka_name] * len(given)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
-from kmini.broker.groups.member import Joining
+from kmini.broker.groups.classic.member import Joining
 from kmini.protocol.messages.join_group import JoinGroupRequest
 from kmini.protocol.messages.offset_commit import OffsetCommitRequest
 from kmini.protocol.messages.sync_group import SyncGroupRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kmini.broker.groups.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
+from kmini.broker.groups.classic.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
 from support.broker.group_lab import Lab
 
 IDS = dict[str, str]

@@ -74,9 +74,22 @@ class Bank:
     async def begin(self, producer: Producer, *partitions: TopicPartition, name: str = "t") -> None:
         await self.coordinator.add_partitions(name, producer, partitions or (ORDERS,))
 
+    async def join(self, producer: Producer, *partitions: TopicPartition, name: str = "t") -> None:
+        """What `begin` does, as a leader does it in the second version of transactions."""
+        await self.coordinator.add_partitions(name, producer, partitions or (ORDERS,), client_version=2)
+
     async def end(self, producer: Producer, *, is_commit: bool = True, name: str = "t") -> None:
         await self.coordinator.end(name, producer, is_commit=is_commit)
         await self.a_few_turns()
+
+    async def end_raising_epoch(self, producer: Producer, *, is_commit: bool = True, name: str = "t") -> Producer:
+        following = await self.coordinator.end_raising_epoch(name, producer, is_commit=is_commit)
+        await self.a_few_turns()
+        return following
+
+    def lower_transaction_version(self) -> None:
+        """To the level at which the end of a transaction raises no epoch."""
+        self.broker.controller.set_feature_levels({"transaction.version": 1})
 
     def write(self, producer: Producer, value: bytes, partition: TopicPartition = ORDERS, *, sequence: int = 0) -> int:
         """Append a record in a transaction, as Produce would; its offset."""

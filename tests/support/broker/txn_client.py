@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kmini.broker.broker import BrokerServer
@@ -69,29 +69,41 @@ class TxnClient:
         request = EndTxnRequest(committed=committed, **{**self._identity, **fields})
         return int((await self.ask(request, version)).error_code)
 
+    async def end_raising_epoch(self, *, committed: bool = True, **fields: Any) -> tuple[int, int, int]:
+        """The code, and the producer id and epoch of the next transaction, which the producer takes."""
+        request = EndTxnRequest(committed=committed, **{**self._identity, **fields})
+        answer = await self.ask(request, 5)
+        if answer.error_code == NONE:
+            self.producer_id, self.epoch, self._sequence = answer.producer_id, answer.producer_epoch, 0
+        return answer.error_code, answer.producer_id, answer.producer_epoch
+
     async def produce(self, *, version: int = 11, transactional: bool = True, **fields: Any) -> Any:
         """The answer for partition 0."""
+        (answer,) = await self.produce_to([0], version=version, transactional=transactional, **fields)
+        self._sequence += answer.error_code == NONE
+        return answer
+
+    async def produce_to(
+        self, partitions: Sequence[int], *, version: int = 11, transactional: bool = True, **fields: Any
+    ) -> list[Any]:
+        """Write a batch to each of some partitions by one request; the answers for them."""
         batch = build_batch(
             [Record(0, 1, None, b"v")],
-            producer_id=self.producer_id,
+            producer_id=fields.pop("producer_id", self.producer_id),
             producer_epoch=fields.pop("epoch", self.epoch),
-            base_sequence=self._sequence,
+            base_sequence=fields.pop("sequence", self._sequence),
             transactional=transactional,
         )
+        data = [ProduceRequest.Partition(index=number, records=bytes(batch)) for number in partitions]
+        topic_id = {} if version < 13 else {"topic_id": self.broker.controller.topics["orders"].id}
         request = ProduceRequest(
             transactional_id=fields.pop("transactional_id", self.name),
             acks=-1,
             timeout_ms=1000,
-            topic_data=[
-                ProduceRequest.Topic(
-                    name="orders", partition_data=[ProduceRequest.Partition(index=0, records=bytes(batch))]
-                )
-            ],
+            topic_data=[ProduceRequest.Topic(name="orders", partition_data=data, **topic_id)],
         )
         (topic,) = (await self.ask(request, version)).responses
-        (answer,) = topic.partition_responses
-        self._sequence += answer.error_code == NONE
-        return answer
+        return list(topic.partition_responses)
 
     async def add_offsets(self, group: str = "g", version: int = 4, **fields: Any) -> int:
         request = AddOffsetsToTxnRequest(group_id=group, **{**self._identity, **fields})

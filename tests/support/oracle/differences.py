@@ -44,13 +44,12 @@ _NO_ELR = (
     "Apache Kafka keeps it for the whole cluster, for its eligible leader replicas (KIP-966), which need more than one"
     " broker"
 )
-_NO_SUCH_RESOURCE = "there is neither telemetry of clients (KIP-714) nor the group protocol (KIP-848) that they are for"
+_NO_SUCH_RESOURCE = "there is no telemetry of clients (KIP-714) that they are for"
 _ONCE = "what is asked for again is told once, because an answer is a hundred times as large as its question"
 _NO_METADATA_LOG = (
     "the controller keeps the metadata in a database and not in a log, and is reached through the broker alone"
 )
 _NO_SUCH_FEATURE = "a feature is told where more than its level 0 is served, because clients use what is told"
-_NO_TRANSACTIONS_2 = "the second version of transactions (KIP-890), which level 2 stands for, is not offered"
 
 _STUCK = "a client of Kafka 3.9, the last release that serves these versions, waits in vain there, and for ever"
 
@@ -76,28 +75,9 @@ DIFFERENCES = (
     Difference("DescribeQuorum", "the quorum*", "high_watermark", "0", "moving on", _NO_METADATA_LOG),
     Difference("DescribeQuorum", "the quorum*", "log_end_offset", "0", "moving on", _NO_METADATA_LOG),
     Difference("DescribeQuorum", "the quorum, v2", "listeners", "[]", "...", _NO_METADATA_LOG),
-    Difference("ApiVersions", "features*", "group.version", "absent", "...", _NO_SUCH_FEATURE),
     Difference("ApiVersions", "features*", "share.version", "absent", "...", _NO_SUCH_FEATURE),
-    Difference("ApiVersions", "features*", "streams.version", "absent", "...", _NO_SUCH_FEATURE),
-    Difference("ApiVersions", "features*", "finalized.transaction.version", "1", "2", _NO_TRANSACTIONS_2),
-    Difference("ApiVersions", "features, v4", "supported.transaction.version[1]", "1", "2", _NO_TRANSACTIONS_2),
-    Difference(
-        *("UpdateFeatures", "transaction.version to 2*", "error_code", "INVALID_UPDATE_VERSION", "NONE"),
-        _NO_TRANSACTIONS_2,
-    ),
-    Difference(
-        *(
-            "UpdateFeatures",
-            "transaction.version to 1, upgrade type 1*",
-            "error_code",
-            "NONE",
-            "INVALID_UPDATE_VERSION",
-        ),
-        _NO_TRANSACTIONS_2,
-    ),
     Difference("ApiVersions", "features, v4", "kraft.version", "absent", "...", _NO_SUCH_FEATURE),
     Difference("ApiVersions", "features*", "eligible.leader.replicas.version", "absent", "...", _NO_SUCH_FEATURE),
-    Difference("UpdateFeatures", "group.version*", "error_code", "INVALID_UPDATE_VERSION", "NONE", _NO_SUCH_FEATURE),
     Difference("CreatePartitions", "with no time*", "error_code", "NONE", "REQUEST_TIMED_OUT", _AT_ONCE),
     Difference(
         *("IncrementalAlterConfigs", "small segments*", "error_code", "NONE", "INVALID_CONFIG"),
@@ -114,17 +94,11 @@ DIFFERENCES = (
     Difference(
         "IncrementalAlterConfigs", "client metrics*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE
     ),
-    Difference("IncrementalAlterConfigs", "a group's*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
-    Difference(
-        *("IncrementalAlterConfigs", "an unknown group setting*", "error_code", "INVALID_REQUEST", "INVALID_CONFIG"),
-        _NO_SUCH_RESOURCE,
-    ),
     Difference(
         *("FindCoordinator", "the state of a share group*", "error_code", "INVALID_REQUEST", "..."),
         "share groups (KIP-932) are not served, and clients should not ask again and again",
     ),
     Difference("DescribeConfigs", "client metrics*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
-    Difference("DescribeConfigs", "a group's settings*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
     Difference("CreateTopics", "a topic made*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
     Difference("DescribeConfigs", "described*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
     Difference("DescribeConfigs", "described*", "min.insync.replicas.synonyms", "...", "...", _NO_ELR),

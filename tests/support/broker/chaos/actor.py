@@ -109,7 +109,9 @@ class Actor:
         except NotLeaderOrFollower as error:
             raise CoordinatorNotAvailable("its partition has no leader") from error
 
-    async def produce(self, partition: TopicPartition, batch: bytes, transactional_id: str | None = None) -> int:
+    async def produce(
+        self, partition: TopicPartition, batch: bytes, transactional_id: str | None = None, *, version: int = 11
+    ) -> int:
         """The base offset. Raises what the broker answers."""
         request = ProduceRequest(
             transactional_id=transactional_id,
@@ -122,7 +124,7 @@ class Actor:
                 )
             ],
         )
-        response = await self.ask(self.leader(partition), request, 11)
+        response = await self.ask(self.leader(partition), request, version)
         answer = response.responses[0].partition_responses[0]
         check(answer.error_code, answer.error_message)
         return int(answer.base_offset)

@@ -71,11 +71,12 @@ class Committer(Actor):
 
 
 class TransactionalCommitter(Committer):
-    """Commits offsets in transactions, and aborts some."""
+    """Commits offsets in transactions, and aborts some; with `raises_epoch` by the second version of transactions."""
 
-    def __init__(self, name: str, world: World) -> None:
+    def __init__(self, name: str, world: World, *, raises_epoch: bool = False) -> None:
         super().__init__(name, world)
         self._producer = (-1, -1)
+        self._raises_epoch = raises_epoch
 
     async def act(self) -> None:
         offsets = self.world.promises.offsets[TRANSACTIONAL]
@@ -85,7 +86,8 @@ class TransactionalCommitter(Committer):
         offsets.asked += 1
         if not is_commit:
             offsets.aborted.add(offsets.asked)
-        await self.until_it_works("AddOffsetsToTxn", self._add)
+        if not self._raises_epoch:
+            await self.until_it_works("AddOffsetsToTxn", self._add)
         try:
             await self.until_it_works("TxnOffsetCommit", self._commit)
         except OutOfOrderSequenceNumber as error:
@@ -125,7 +127,7 @@ class TransactionalCommitter(Committer):
             producer_epoch=epoch,
             topics=[Topic(name=TOPIC, partitions=[partition])],
         )
-        response = await self.ask(self._coordinator(), request, 4)
+        response = await self.ask(self._coordinator(), request, 5 if self._raises_epoch else 4)
         check(response.topics[0].partitions[0].error_code)
 
     async def _end(self, is_commit: bool) -> None:
@@ -133,7 +135,10 @@ class TransactionalCommitter(Committer):
         request = EndTxnRequest(
             transactional_id=self.name, producer_id=producer_id, producer_epoch=epoch, committed=is_commit
         )
-        check((await self.ask(self._transactions(), request, 4)).error_code)
+        response = await self.ask(self._transactions(), request, 5 if self._raises_epoch else 4)
+        check(response.error_code)
+        if self._raises_epoch:
+            self._producer = response.producer_id, response.producer_epoch
 
 
 class OffsetReader(Committer):

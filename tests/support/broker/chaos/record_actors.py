@@ -80,11 +80,13 @@ class Producer(Actor):
 
 
 class TransactionalProducer(Producer):
-    """Writes to several partitions at once, or to none."""
+    """Writes to several partitions at once, or to none. With `raises_epoch` it works by the second version of
+    transactions (KIP-890): its partitions join by Produce, and every end gives it another epoch."""
 
-    def __init__(self, name: str, world: World) -> None:
+    def __init__(self, name: str, world: World, *, raises_epoch: bool = False) -> None:
         super().__init__(name, world)
         self._epoch = -1
+        self._raises_epoch = raises_epoch
 
     def _coordinator(self) -> int:
         return self.coordinator(TRANSACTION_STATE, self.name)
@@ -94,7 +96,8 @@ class TransactionalProducer(Producer):
             self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self._init_transactions)
             self._sequences = dict.fromkeys(self._sequences, 0)
         partitions = self.random.sample(self.world.promises.partitions, self.random.randint(1, 2))
-        await self.until_it_works("AddPartitionsToTxn", lambda: self._add(partitions))
+        if not self._raises_epoch:
+            await self.until_it_works("AddPartitionsToTxn", lambda: self._add(partitions))
         written: list[tuple[TopicPartition, int, list[bytes]]] = []
         is_commit = self.random.random() < 0.6
         is_in_order = True
@@ -102,7 +105,7 @@ class TransactionalProducer(Producer):
         for partition in partitions:
             batch, values = self.batch(partition, self._epoch, transactional=True)
             outcome_of.update(dict.fromkeys(values))
-            attempt = partial(self.produce, partition, batch, self.name)
+            attempt = partial(self.produce, partition, batch, self.name, version=12 if self._raises_epoch else 11)
             try:
                 base = await self.until_it_works(f"{values} to {partition}", attempt)
             except OutOfOrderSequenceNumber:
@@ -114,7 +117,9 @@ class TransactionalProducer(Producer):
             written.append((partition, base, values))
         for _, _, values in written:
             outcome_of.update(dict.fromkeys(values, is_commit))
-        await self.until_it_works("EndTxn", lambda: self._end(is_commit))
+        following = await self.until_it_works("EndTxn", lambda: self._end(is_commit))
+        if self._raises_epoch:
+            self._go_on(*following)
         for partition, base, values in written:
             self.world.acknowledged(f"{self.name} {'commits' if is_commit else 'aborts'}", partition, base, values)
         if not is_in_order:
@@ -137,14 +142,24 @@ class TransactionalProducer(Producer):
         for result in response.results_by_topic_v3_and_below[0].results_by_partition:
             check(result.partition_error_code)
 
-    async def _end(self, is_commit: bool) -> None:
+    async def _end(self, is_commit: bool) -> tuple[int, int]:
+        """The producer id and epoch that are answered; -1 before version 5."""
         request = EndTxnRequest(
             transactional_id=self.name,
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
             committed=is_commit,
         )
-        check((await self.ask(self._coordinator(), request, 4)).error_code)
+        response = await self.ask(self._coordinator(), request, 5 if self._raises_epoch else 4)
+        check(response.error_code)
+        return response.producer_id, response.producer_epoch
+
+    def _go_on(self, producer_id: int, epoch: int) -> None:
+        """Take the producer id and epoch that the end of a transaction gave. Raises Violation."""
+        if (producer_id, epoch) != (self._producer_id, self._epoch + 1):
+            raise Violation(f"{self.name}: epoch {epoch} of {producer_id} follows {self._epoch} of {self._producer_id}")
+        self._epoch = epoch
+        self._sequences = dict.fromkeys(self._sequences, 0)
 
 
 class Reader(Actor):

@@ -1,0 +1,1 @@
+../../embed/group_members.py

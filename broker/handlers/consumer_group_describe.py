@@ -1,0 +1,135 @@
+"""ConsumerGroupDescribe, versions 0 and 1: state, epochs, members and assignments of consumer groups (KIP-848).
+
+A group of another kind, an unknown one, and one whose records are all above the high watermark are GROUP_ID_NOT_FOUND.
+With an authorizer, a group that names a topic that the client may not describe is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ...protocol.errors import NONE, GroupIdNotFound, InvalidGroupId, KafkaError, UnsupportedVersion
+from ...protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    TopicPartitions,
+)
+from ...protocol.messages.metadata import NOT_ASKED_FOR
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..groups.consumer.consumer_group import ConsumerGroup
+from ..groups.consumer.members import Membership
+from ..scheduler import Turn
+from ..security.guarding import Call
+from ..security.permission_kinds import each
+from ..security.resources import GROUP_OPERATIONS, AclOperation, ResourceType
+
+Description = ConsumerGroupDescribeResponse.Group
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+async def guard(call: Call) -> ConsumerGroupDescribeResponse:
+    """Describe the groups that the client may describe, with all their topics, and tell what else it may do to them."""
+    describe, describe_topic = call.permissions
+    request = call.request
+    answer: ConsumerGroupDescribeResponse
+    if not call.context.services.offers_consumer_groups:
+        answer = await call.serve()
+        return answer
+    request.group_ids, denied = call.split(describe, request.group_ids, lambda group_id: group_id)
+    answer = await call.serve()
+    for group in answer.groups:
+        if not all(call.may(describe_topic, name, is_logged=False) for name in _topics(group)):
+            group.error_code, group.members = describe_topic.code, []
+        if group.authorized_operations != NOT_ASKED_FOR:
+            group.authorized_operations = call.access.operations(ResourceType.GROUP, group.group_id)
+    answer.groups += [Description(group_id=group_id, error_code=describe.code) for group_id in dict.fromkeys(denied)]
+    return answer
+
+
+def _topics(group: Description) -> set[str]:
+    return {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+
+
+@handles(
+    ConsumerGroupDescribeRequest,
+    needs=[each(AclOperation.DESCRIBE, ResourceType.GROUP), each(AclOperation.DESCRIBE, ResourceType.TOPIC)],
+    guard=guard,
+)
+async def consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, context: Context
+) -> ConsumerGroupDescribeResponse:
+    """Describe each group. A group that is named twice is described once, because an answer is much larger than the
+    request."""
+    described = []
+    turn = Turn()
+    for group_id in dict.fromkeys(request.group_ids):
+        if turn.is_over:
+            await turn.next()
+        description = _describe(group_id, context)
+        if request.include_authorized_operations and description.error_code == NONE:
+            description.authorized_operations = GROUP_OPERATIONS
+        described.append(description)
+    return ConsumerGroupDescribeResponse(groups=described)
+
+
+def _describe(group_id: str, context: Context) -> Description:
+    try:
+        if not context.services.offers_consumer_groups:
+            raise UnsupportedVersion("the consumer protocol is not offered")
+        if not group_id:
+            raise InvalidGroupId("a group has a name")
+        group = context.services.groups.find(group_id, shown_only=True)
+        if not isinstance(group, ConsumerGroup):
+            raise GroupIdNotFound(f"group {group_id} is not a consumer group")
+    except KafkaError as error:
+        return Description(group_id=group_id, error_code=error.code, error_message=error.message)
+    shown = group.shown
+    return Description(
+        group_id=group_id,
+        group_state=group.shown_state.value,
+        group_epoch=shown.epoch,
+        assignment_epoch=shown.assignment_epoch,
+        assignor_name=shown.assignor(),
+        members=[_member(shown, member, context) for member in shown.memberships.values()],
+    )
+
+
+def _member(group: ConsumerGroup, member: Membership, context: Context) -> Description.Member:
+    current = group.current(member.member_id)
+    duty = {
+        topic_id: [*current.assigned.get(topic_id, ()), *current.revoking.get(topic_id, ())]
+        for topic_id in {**current.assigned, **current.revoking}
+    }
+    return Description.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=current.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(duty, context),
+        target_assignment=_assignment(group.targets.get(member.member_id, {}), context),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Mapping[bytes, Collection[int]], context: Context) -> Assignment:
+    """The partitions, without topics that no longer exist."""
+    controller = context.services.controller
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(numbers))
+            for topic_id, numbers in partitions.items()
+            if (topic := controller.topic_by_id(topic_id)) is not None
+        ]
+    )

@@ -1,0 +1,62 @@
+"""Any history of a streams group: no task is active in two processes, and none twice in one, as the clients see it.
+
+As soon as the clients are left in peace, every task is active once and has its standbys, and all members have even
+shares. `make test` plays a fixed sample of histories, `make soak` thousands of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.broker.streams_histories import CLIENTS, Report, Step, StreamsHistory
+from support.broker.streams_lab import StreamsLab
+
+IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
+HISTORIES = 5_000 if IS_SOAK else 40
+MOST_STEPS = 60
+
+clients = st.integers(0, CLIENTS - 1)
+reports = st.sampled_from(Report)
+STEPS = {
+    "join": (6, st.tuples(clients)),
+    "beat": (10, st.tuples(clients, reports)),
+    "all": (6, st.just(())),
+    "time": (8, st.tuples(st.sampled_from([500, 1_000, 1_000, 3_000, 10_000, 30_000, 45_000]))),
+    "lose": (3, st.tuples(clients, reports)),
+    "refuse": (2, st.tuples(clients)),
+    "leave": (1, st.tuples(clients)),
+    "crash": (1, st.tuples(clients)),
+    "standbys": (1, st.tuples(st.integers(0, 2))),
+    "restart": (1, st.just(())),
+}
+"""How often each step comes, among others, and its arguments."""
+
+names = st.sampled_from([name for name, (weight, _) in STEPS.items() for _ in range(weight)])
+steps = names.flatmap(lambda name: STEPS[name][1].map(lambda arguments: (name, *arguments)))
+
+
+async def play(history: list[Step]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        lab = StreamsLab(Path(directory))
+        await lab.start()
+        try:
+            await StreamsHistory(lab).play(history)
+        finally:
+            await lab.stop()
+
+
+@settings(
+    max_examples=HISTORIES,
+    derandomize=not IS_SOAK,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(steps, min_size=MOST_STEPS // 2, max_size=MOST_STEPS))
+def test_no_task_is_active_in_two_processes_and_every_one_is_active_in_the_end(history: list[Step]) -> None:
+    asyncio.run(play(history))
