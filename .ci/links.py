@@ -24,7 +24,7 @@ def targets() -> dict[str, Path]:
 def main() -> None:
     TREE.mkdir(parents=True, exist_ok=True)
     for link in TREE.iterdir():
-        if link.is_symlink():
+        if link.is_symlink() or link.is_file():
             link.unlink()
     for name, target in targets().items():
         (TREE / name).symlink_to(os.path.relpath(target, TREE))
