@@ -12,14 +12,13 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 
 from support import apache_kafka
 from support.java_peer import JavaPeer
 from support.server_process import ServerProcess, StartServer, kafka_command, kmini_command
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "support.stage_plugin"]
 
 OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation", "pipeline"}
 """Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""
@@ -46,10 +45,6 @@ NOT_OUR_LEAKS = (
     "ignore::DeprecationWarning",
 )
 """The suite treats leaks as errors; the clients it drives leave sockets to the garbage collector."""
-
-
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")  # a busy machine fails no test
 
 
 def pytest_configure() -> None:

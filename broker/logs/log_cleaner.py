@@ -297,14 +297,22 @@ class LogCleaner:
         def is_stopped() -> bool:
             return self._is_stopping or self.schedule.states.is_aborted(job.partition)
 
-        async def swap_on_loop(group: CleanedGroup) -> None:
+        def swap_now(group: CleanedGroup) -> None:
             if is_stopped():
                 raise CleaningAborted
             swap_in(job.log, group)
             self._changed(job.partition)
 
+        async def swap_on_loop(group: CleanedGroup) -> None:
+            swap_now(group)
+
         def swap(group: CleanedGroup) -> None:
-            asyncio.run_coroutine_threadsafe(swap_on_loop(group), loop).result()
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                asyncio.run_coroutine_threadsafe(swap_on_loop(group), loop).result()
+            else:  # a simulated loop does the work of threads itself, and must not wait for itself
+                swap_now(group)
 
         work = CleaningWork(job, self._clock.now_ms(), self._limits(), self._throttle, is_stopped)
         self._under_way += 1

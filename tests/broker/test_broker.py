@@ -25,6 +25,7 @@ def config(**settings: object) -> BrokerConfig:
     return broker_configs(1, **settings)[0]
 
 
+@pytest.mark.sockets
 async def test_topics_that_clients_are_to_find_are_there_before_the_port_is_open(tmp_path: Path) -> None:
     listening_before: list[bool] = []
 
@@ -131,6 +132,7 @@ async def test_a_broker_leaves_a_controller_that_others_share_open(tmp_path: Pat
         controller.close()
 
 
+@pytest.mark.sockets
 async def test_an_end_leaves_no_task_behind(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
     for end in (BrokerServer.stop, BrokerServer.kill):

@@ -30,6 +30,8 @@ from support.broker.chaos.record_actors import Deleter, Producer, Reader, Transa
 from support.broker.chaos.world import TOPIC, Violation, World
 from support.until import until_async
 
+pytestmark = [pytest.mark.soak, pytest.mark.promise]
+
 if "KMINI_CHAOS_SEED" in os.environ:
     SEEDS = [int(seed) for seed in os.environ["KMINI_CHAOS_SEED"].split(",")]
 else:

@@ -22,6 +22,8 @@ from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters, broker_configs
 from support.until import until_async
 
+pytestmark = pytest.mark.sockets
+
 T0 = TopicPartition("t", 0)
 
 

@@ -65,6 +65,7 @@ async def test_a_small_limit_is_tried_once(requester: Callable[[], Any]) -> None
     assert job.limits == [1_000]
 
 
+@pytest.mark.sockets
 async def test_long_work_comes_one_after_the_other_and_quick_work_meanwhile(requester: Callable[[], Any]) -> None:
     long_work = LongWork()
     jobs = [Job(), Job(), Job()]
@@ -79,6 +80,7 @@ async def test_long_work_comes_one_after_the_other_and_quick_work_meanwhile(requ
         assert await task == "done"
 
 
+@pytest.mark.sockets
 async def test_who_leaves_before_its_turn_is_passed_over(requester: Callable[[], Any]) -> None:
     long_work = LongWork()
     jobs = [Job(), Job(), Job(ends=True)]

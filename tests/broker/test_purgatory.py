@@ -147,6 +147,7 @@ async def without_a_task(purgatory: Purgatory, operation: Operation, log: list[s
     return waiting
 
 
+@pytest.mark.sockets
 async def test_a_wait_without_a_task_goes_on_before_the_caller_that_attends(purgatory: Purgatory) -> None:
     operation, log = Switch("a"), []
     await without_a_task(purgatory, operation, log, "reader")

@@ -39,6 +39,8 @@ from support.object_graph import state_of
 from support.until import until
 from support.wire import Wire
 
+pytestmark = pytest.mark.sockets
+
 CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",

@@ -43,6 +43,7 @@ async def test_a_write_that_was_asked_for_holds_what_was_true_then() -> None:
     assert store.written == [7]
 
 
+@pytest.mark.sockets
 async def test_those_who_ask_during_a_write_share_the_one_after_it() -> None:
     store = Store()
     shared = CheckpointWriter(store.snapshot, store.write)
@@ -68,6 +69,7 @@ async def test_a_failed_write_fails_those_who_asked_and_nobody_later() -> None:
     assert store.written == [0]
 
 
+@pytest.mark.sockets
 async def test_who_waits_for_the_write_after_a_failed_one_gets_it() -> None:
     store = Store()
     shared = CheckpointWriter(store.snapshot, store.write)

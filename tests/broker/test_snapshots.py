@@ -99,6 +99,7 @@ def test_an_open_transaction_is_open_again_and_its_producer_is_fenced_by_the_nex
         assert [record.state for record in broker.records("orders", isolation="uncommitted")] == ["aborted"]
 
 
+@pytest.mark.sockets
 def test_connections_are_closed_as_by_a_reset() -> None:
     with Broker(topics=["orders"]) as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
@@ -206,6 +207,7 @@ def test_what_cannot_be_restored_is_refused_and_the_broker_goes_on(content: Any,
         assert values(broker) == [b"one"]
 
 
+@pytest.mark.sockets
 def test_a_cluster_is_saved_whole_and_its_dead_brokers_come_back() -> None:
     with three_brokers() as cluster:
         assert isinstance(cluster, Cluster)

@@ -11,6 +11,8 @@ import pytest
 from kmini.protocol.records.load_kernel import IS_COMPILED
 from support.server_process import API_VERSIONS_V0
 
+pytestmark = pytest.mark.sockets
+
 PROGRAM = f"""
 import os, socket, sys, threading, time
 from kmini.cli import kmini

@@ -32,6 +32,8 @@ from support.transactional_clients import read_committed
 from support.until import until
 from support.wire import Wire
 
+pytestmark = [pytest.mark.promise, pytest.mark.soak]
+
 SEED = 20260801
 GROUP = "transformers"
 INSTANCES = PARTITIONS = 3

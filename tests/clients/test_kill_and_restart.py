@@ -15,6 +15,8 @@ from support.server_process import ServerProcess
 from support.until import until
 from support.wire import Wire
 
+pytestmark = pytest.mark.promise
+
 RECORDS = 20_000
 TOPIC = "orders"
 

@@ -12,6 +12,8 @@ import pytest
 
 from kmini import Broker
 
+pytestmark = pytest.mark.soak
+
 MAX_POLL_INTERVAL_MS = 1_500
 
 

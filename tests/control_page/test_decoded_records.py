@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from support.registry_api import RegistryApi
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(not os.environ.get("KMINI_SOAK"), reason="part of make soak")
+pytestmark = pytest.mark.soak
 
 MARK = b"\0\0\0\0\1"
 """What is in front of data that have the schema with the id 1."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from support.page_views import VIEWS, open_view
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(not os.environ.get("KMINI_SOAK"), reason="part of make soak")
+pytestmark = pytest.mark.soak
 
 AXE = Path(__file__).resolve().parents[2] / ".peers" / "axe" / "package" / "axe.min.js"
 """The rules of axe-core, as `make axe` fetches them."""

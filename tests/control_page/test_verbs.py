@@ -5,7 +5,6 @@ Behind `make soak`.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from support.page_views import VIEWS, agree, open_view
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(not os.environ.get("KMINI_SOAK"), reason="part of make soak")
+pytestmark = pytest.mark.soak
 
 
 def test_the_bootstrap_servers_are_there_to_copy(page: Page, busy: BusyCluster, expect: Any) -> None:

@@ -23,6 +23,8 @@ from support.fuzz.connections import (
     waiting_fetch,
 )
 
+pytestmark = pytest.mark.deep
+
 # --- answers, and their order
 
 

@@ -72,7 +72,10 @@ SLOW = [
 ]
 """Each takes seconds to check."""
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc"),
+]
 
 
 class Cost(NamedTuple):

@@ -30,6 +30,8 @@ from support.fuzz.connections import (
 from support.fuzz.mutations import request_frame
 from support.until import until
 
+pytestmark = pytest.mark.deep
+
 # --- connections that leave, stay, or are too many
 
 

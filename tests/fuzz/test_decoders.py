@@ -30,6 +30,8 @@ from support.fuzz.mutations import (
 )
 from support.fuzz.old_messages import mutated_message_set, random_message_set
 
+pytestmark = pytest.mark.deep
+
 NOW_MS = 1_700_000_000_000
 LIMIT = 1 << 20
 VALID_OF_EACH = 6

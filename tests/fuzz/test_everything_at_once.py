@@ -28,7 +28,10 @@ PERIODS = 3
 """A period has about a hundred records, so a single pause of a busy machine decides on its p99; a broker that makes
 clients wait does so in every period."""
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="descriptors are counted in /proc")
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="descriptors are counted in /proc"),
+]
 
 
 @contextmanager

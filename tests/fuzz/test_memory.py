@@ -28,7 +28,10 @@ from support.until import until
 
 KIB, MIB = 1 << 10, 1 << 20
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc"),
+]
 ROUNDS = 20
 """Records of a well-behaved client that have to pass before its report counts."""
 Start = Callable[..., WatchedBroker]

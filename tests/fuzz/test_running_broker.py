@@ -18,6 +18,8 @@ from support.fuzz.mutations import Names
 from support.fuzz.watched_broker import WatchedBroker
 from support.fuzz.well_behaved_client import WellBehavedClient
 
+pytestmark = pytest.mark.soak
+
 FILE_DELETE_DELAY_MS = 60_000
 MIB = 1 << 20
 

@@ -25,6 +25,8 @@ from support.fuzz.connections import (
     warnings,
 )
 
+pytestmark = pytest.mark.deep
+
 # --- what is not served
 
 

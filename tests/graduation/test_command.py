@@ -87,6 +87,7 @@ def test_what_is_not_there_is_wrong_usage(data_dir: Path, out: Path, tmp_path: P
     assert result.exit_code == 2
 
 
+@pytest.mark.sockets
 def test_serving_does_not_import_it() -> None:
     code = "import sys, kmini.cli.serve, kmini.broker.broker; print('kmini.graduation' in sys.modules)"
     finished = run_process([sys.executable, "-c", code], capture_output=True, text=True, check=True)

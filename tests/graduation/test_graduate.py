@@ -214,6 +214,7 @@ def test_users_rules_quotas_and_settings_are_in_the_metadata(data_dir: Path, out
     assert (report.acls, report.scram_credentials, report.quotas) == (1, 1, 1)
 
 
+@pytest.mark.sockets
 def test_producer_ids_go_on_above_all_that_were_given_out(
     data_dir: Path, out: Path, run: Graduate, leaky_clients: None
 ) -> None:
@@ -309,6 +310,7 @@ def test_only_segments_with_flagged_values_are_written_anew(tmp_path: Path, out:
             assert one._replace(value=None) == other._replace(value=None)
 
 
+@pytest.mark.sockets
 def test_of_a_cluster_the_leaders_logs_are_taken(tmp_path: Path, out: Path, leaky_clients: None) -> None:
     data_dir = tmp_path / "cluster"
     with Cluster(3, data_dir=data_dir) as cluster:

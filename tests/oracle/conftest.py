@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +11,6 @@ from support.java_peer import Finished, JavaPeer, RunTool
 from support.oracle.differences import intention_of, listed_for
 from support.server_process import ServerProcess
 from support.transcript import Transcript, differences
-
-collect_ignore = [] if os.environ.get("KMINI_SOAK") else ["test_same_answers_old_versions.py"]
-"""It compares with a second Apache Kafka, an old one: `make soak` fetches that, and `make test` starts one only."""
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,9 @@ from support.oracle.compaction_histories import DAY_MS, History, recently_ms
 from support.server_process import ServerProcess, kmini_command
 from support.wire import Wire
 
-HISTORIES = 300 if os.environ.get("KMINI_SOAK") else 16
+pytestmark = pytest.mark.deep
+
+HISTORIES = 300 if os.environ.get("KMINI_SOAK") else 4
 ROUNDS = 3
 COMPLAINT = re.compile(
     r"isvalid: false|Mismatches|not found|out of order|invalid bytes|Exception|log timestamp: (?!-1$)"

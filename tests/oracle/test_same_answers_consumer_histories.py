@@ -12,6 +12,8 @@ from support.oracle.consumer_cast import ConsumerCast, consumer_cast
 from support.oracle.consumer_histories import PARTITIONS, History
 from support.transcript import SameAnswers, Transcript
 
+pytestmark = pytest.mark.deep
+
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
 SEEDS = range(300 if IS_SOAK else 8)
 STEPS = 120

@@ -27,6 +27,8 @@ from support.oracle.differences import intention_of
 from support.server_process import ServerProcess, kafka_command
 from support.until import until
 
+pytestmark = pytest.mark.soak
+
 JARS = Path(os.environ.get("KMINI_KAFKA_39_JARS", apache_kafka.REPOSITORY / ".peers" / "kafka-3.9" / "lib"))
 TOPICS = {
     "plain": {},

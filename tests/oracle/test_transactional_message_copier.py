@@ -21,6 +21,8 @@ from support.transactional_clients import read_committed, read_to_end
 from support.until import until
 from support.wire import Wire
 
+pytestmark = pytest.mark.promise
+
 Served = ServerProcess | Cluster
 
 MESSAGES = 4_000

@@ -3,7 +3,7 @@
 Whatever happens, every event is accounted for: in the Parquet files each record of `sessions` is there exactly once,
 and in `sessions` and `profiles`, which are written at least once, everything is there, and nothing that is wrong.
 
-`make test` kills where it matters most; with KMINI_SOAK=1 many seeds say where. KMINI_DRIVER_SEED=3,7: those two.
+`make soak` kills where it matters most, and where many seeds say. KMINI_DRIVER_SEED=3,7: those two.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def seeded(seed: int) -> list[Kill]:
 if "KMINI_DRIVER_SEED" in os.environ:
     SEEDS = [int(seed) for seed in os.environ["KMINI_DRIVER_SEED"].split(",")]
 else:
-    SEEDS = [*range(20)] if os.environ.get("KMINI_SOAK") else []
+    SEEDS = [*range(20)]
 
 
 @pytest.fixture(scope="module")
@@ -348,10 +348,14 @@ def run(world: World, kills: list[Kill]) -> None:
         raise AssertionError("\n".join([str(error), *told, world.drivers[-1].said()])) from error
 
 
+@pytest.mark.soak
+@pytest.mark.promise
 def test_no_event_is_lost_when_drivers_are_killed_between_sink_commit_and_purge(world: Callable[..., World]) -> None:
     run(world(1), KILLS)
 
 
+@pytest.mark.soak
+@pytest.mark.promise
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_event_is_lost_wherever_drivers_are_killed(world: Callable[..., World], seed: int) -> None:
     run(world(seed), seeded(seed))

@@ -85,6 +85,7 @@ def test_the_extension_is_made_of_the_present_source() -> None:
     assert f"SOURCE_CRC = {compiled_codecs.SOURCE_CRC}\n" in extension_source(), rebuild  # type: ignore[attr-defined]
 
 
+@pytest.mark.sockets
 def test_setup_py_compiles_what_the_installed_package_would_write() -> None:
     code = "import sys, setup; sys.stdout.write(setup.codecs_for_cython())"
     written = subprocess.run([sys.executable, "-c", code], cwd=TREE, capture_output=True, text=True, check=True)

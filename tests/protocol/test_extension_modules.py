@@ -11,6 +11,8 @@ import pytest
 from kmini.protocol import extension_modules
 from support.extension_modules import TREE, load_form, setup_py
 
+pytestmark = pytest.mark.sockets
+
 COMPILED = setup_py().COMPILED
 
 

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -44,6 +45,22 @@ def answers(host: str, port: int, timeout: float = 2.0) -> bool:
         return False
 
 
+_written_before: dict[Path, int] = {}
+"""The logs of all servers of this run, and how long each was when the test under way began."""
+
+
+def test_begins() -> None:
+    for log in _written_before:
+        _written_before[log] = log.stat().st_size if log.exists() else 0
+
+
+def logs_since_test_began() -> Iterator[str]:
+    """What servers have written during the test under way."""
+    for log, length in _written_before.items():
+        if log.exists():
+            yield log.read_bytes()[length:].decode(errors="replace")
+
+
 class ServerProcess:
     """One server, started when constructed, with its own data directory; stderr goes to `log`.
 
@@ -57,6 +74,7 @@ class ServerProcess:
         self.host, self.port = "127.0.0.1", port
         self._says_its_address = port == 0
         self._process: subprocess.Popen[bytes] | None = None
+        _written_before.setdefault(log, 0)
         self.start()
 
     @property

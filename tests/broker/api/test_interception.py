@@ -29,6 +29,8 @@ from kmini.testing import ConnectionClosed, Wire
 from support.broker.permission_requests import REFUSALS, codes, request_for
 from support.until import until
 
+pytestmark = pytest.mark.sockets
+
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DELAY_MS = 40
 

@@ -95,6 +95,7 @@ OTHER_NAMES = {"AlterUserScramCredentials", "UpdateFeatures", "DescribeUserScram
 """Requests with a field `name` that is not the name of a topic."""
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("api_key", sorted(HANDLERS))
 def test_each_topic_group_member_and_transaction_of_a_request_is_among_its_key_fields(api_key: int) -> None:
     cls = REQUESTS[api_key]
@@ -188,6 +189,7 @@ def test_a_fetch_that_names_no_partition_reads_those_of_its_session() -> None:
     assert key_fields(fetch(session_id=8, epoch=1), names).partitions == ()
 
 
+@pytest.mark.sockets
 def test_the_broker_names_the_partitions_of_a_session_that_it_keeps() -> None:
     with Broker(topics={"orders": 2}) as broker, Wire(broker.bootstrap_servers) as wire:
         answer = wire.ask(fetch(0, epoch=0), 7)
@@ -221,6 +223,7 @@ def test_settings_are_no_key_fields() -> None:
     assert found == KeyFields((KeyPartition("orders"),), ("billing",))
 
 
+@pytest.mark.sockets
 def test_a_first_join_has_no_member_yet() -> None:
     request = m.JoinGroupRequest(
         group_id="billing", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=[]

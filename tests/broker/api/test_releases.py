@@ -65,6 +65,7 @@ def test_an_api_without_a_version_in_common_is_not_served() -> None:
     assert served(HANDLERS, beyond) == {}
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("name", [None, *RELEASES])
 async def test_kafka_python_infers_the_release(start_broker: Any, name: str | None) -> None:
     inferred = tuple(map(int, (name or "4.3").split(".")))
@@ -115,18 +116,21 @@ async def tell(broker: BrokerServer, version: int = 4) -> ApiVersionsResponse:
 # --- over a connection
 
 
+@pytest.mark.sockets
 async def test_a_version_outside_the_release_is_refused_as_the_release_refuses_it(start_broker: Any) -> None:
     broker = await start_broker(kmini_as_version="4.3")
     for api, version in (("Produce", 2), ("Fetch", 3), ("ListOffsets", 0), ("CreateTopics", 1), ("DeleteTopics", 0)):
         assert await send(broker, API_KEYS[api], version) is None, api
 
 
+@pytest.mark.sockets
 async def test_a_version_that_came_after_the_release_is_refused(start_broker: Any) -> None:
     broker = await start_broker(kmini_as_version="3.9")
     for api, version in (("Fetch", 18), ("Metadata", 13), ("DescribeCluster", 2), ("DescribeLogDirs", 5)):
         assert await send(broker, API_KEYS[api], version) is None, api
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("name", RELEASES)
 async def test_an_unknown_version_of_api_versions_is_answered_with_the_range_of_the_release(
     start_broker: Any, name: str

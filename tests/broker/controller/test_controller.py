@@ -169,6 +169,7 @@ def test_an_assignment_that_cannot_be_is_refused(controller: Controller) -> None
             controller.assign(1, replication_factor)
 
 
+@pytest.mark.sockets
 def test_a_thousand_topics_and_a_thousand_partitions_are_one_transaction_each(
     controller: Controller, tmp_path: Path
 ) -> None:

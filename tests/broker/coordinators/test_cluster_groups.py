@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kmini.protocol.errors import error_name
 from kmini.protocol.messages import (
     DeleteGroupsRequest,
@@ -27,6 +29,8 @@ from support.broker.cluster_coordinators import (
     syncing,
 )
 from support.until import until_async
+
+pytestmark = pytest.mark.sockets
 
 Start = Callable[..., Any]
 

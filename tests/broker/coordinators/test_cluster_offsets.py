@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kmini.broker.transactions.markers import Marker
 from kmini.client import Client
 from kmini.protocol.errors import error_name
@@ -28,6 +30,8 @@ from support.broker.cluster_coordinators import (
     transactional_producer,
 )
 from support.until import until_async
+
+pytestmark = pytest.mark.sockets
 
 Start = Callable[..., Any]
 

@@ -9,6 +9,8 @@ from kmini.protocol import messages as m
 from kmini.testing import Wire
 from support.until import until
 
+pytestmark = pytest.mark.sockets
+
 
 def test_held_requests_go_on_in_their_order_when_they_are_released(broker: Broker) -> None:
     wires = [Wire(broker.bootstrap_servers) for _ in range(3)]

@@ -12,6 +12,8 @@ from kmini.testing import Wire
 from support.fault_rules import codes_of, fetch, produce
 from support.until import until
 
+pytestmark = pytest.mark.sockets
+
 
 def core(broker: Broker) -> Any:
     return broker._operations.core

@@ -8,6 +8,8 @@ from kmini import Broker
 from kmini.protocol import messages as m
 from kmini.testing import ConnectionClosed, Wire
 
+pytestmark = pytest.mark.sockets
+
 
 def test_new_connections_are_refused_and_those_that_exist_go_on(broker: Broker, wire: Wire) -> None:
     wire.ask(m.ListGroupsRequest(), 2)

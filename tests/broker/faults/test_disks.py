@@ -12,6 +12,8 @@ from kmini import Broker, KafkaError
 from kmini.testing import Wire
 from support.fault_rules import codes_of, fetch, produce
 
+pytestmark = pytest.mark.sockets
+
 STORAGE_ERROR = 56
 
 

@@ -34,6 +34,7 @@ def test_every_level_of_the_table_is_one_of_the_answer(api_key: int) -> None:
     assert documented(request.name), "an API without an error"
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("api_key", MODULES, ids=MODULES.get)
 def test_the_table_has_what_the_message_names_beside_its_error_code(api_key: int) -> None:
     known = documented(REQUESTS[api_key].name)

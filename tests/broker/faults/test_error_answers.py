@@ -50,6 +50,7 @@ def as_empty(request: Any) -> Any:
     return request.response(**values)
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("api", EXAMPLES)
 async def test_every_error_of_every_api_is_an_answer_that_has_it(api: str) -> None:
     example = request_for(api, EXAMPLES[api], TOPIC_ID)

@@ -15,6 +15,8 @@ from kmini.testing import ConnectionClosed, Wire
 from support.fault_rules import codes_of, fetch, produce
 from support.until import until
 
+pytestmark = pytest.mark.sockets
+
 NOT_LEADER, TIMED_OUT, TOO_LARGE = 6, 7, 10
 
 

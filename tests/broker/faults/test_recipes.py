@@ -13,6 +13,8 @@ from kmini.broker.faults.rule_checks import rule_from_json
 from kmini.testing import ConnectionClosed, Wire
 from support.fault_rules import ALL_APIS, codes_of, produce
 
+pytestmark = pytest.mark.sockets
+
 GIVEN: dict[str, Any] = {
     "topic": "orders",
     "group": "billing",

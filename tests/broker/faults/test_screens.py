@@ -71,6 +71,7 @@ def test_the_names_of_clients_that_a_screen_remembers_are_bounded() -> None:
     assert len(screen._by_client) <= 1_000
 
 
+@pytest.mark.sockets
 def test_requests_that_pass_are_counted_beside_the_nearest_miss(broker: Broker, wire: Wire) -> None:
     broker.faults.on("Produce", topic="ordres", name="lost").drop()
     for _ in range(120):
@@ -80,6 +81,7 @@ def test_requests_that_pass_are_counted_beside_the_nearest_miss(broker: Broker, 
     assert "120 Produce requests came; nearest, 100 of the first 100: topic was 'orders'" in str(missed.value)
 
 
+@pytest.mark.sockets
 def test_a_rule_acts_also_after_many_requests_have_passed(broker: Broker, wire: Wire) -> None:
     broker.faults.on("Produce", topic="orders", client_id="other").drop()
     rule = broker.faults.on("Produce", topic="other").error("NOT_LEADER_OR_FOLLOWER")

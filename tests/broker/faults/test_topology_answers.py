@@ -11,6 +11,8 @@ from kmini import Cluster
 from kmini.protocol import messages as m
 from kmini.testing import Wire
 
+pytestmark = pytest.mark.sockets
+
 LEADER_NOT_AVAILABLE = 5
 
 

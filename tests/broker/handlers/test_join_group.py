@@ -87,6 +87,7 @@ async def test_a_group_is_there_again_after_a_restart(
     assert (back.generation_id, back.skip_assignment, back.members[0].metadata) == (1, True, b"wishes")
 
 
+@pytest.mark.sockets
 async def test_a_connection_that_is_lost_takes_its_wait_along(broker: BrokerServer) -> None:
     """Nothing waits in the name of a client that is gone; the member stays until its session ends."""
     host, port = broker.address.split(":")

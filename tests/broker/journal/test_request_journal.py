@@ -23,6 +23,8 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Response
 from kmini.testing import ConnectionClosed, Wire
 
+pytestmark = pytest.mark.sockets
+
 SECRET = "hush-hush"
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -109,6 +109,7 @@ def test_the_nearest_requests_are_named_with_what_they_have_instead(selection: S
     assert selection.nearest(JournalReader(JOURNAL)) == sentence
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize(("since", "lost"), [(0, 5), (1, 5), (3, 3), (5, 1), (6, 0), (9, 0)])
 def test_of_a_span_the_lost_requests_are_counted(since: int, lost: int) -> None:
     journal = journal_of(*[("Fetch", "reader", of("orders"), ())] * 8)

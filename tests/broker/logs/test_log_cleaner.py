@@ -213,6 +213,7 @@ def files(broker: BrokerServer, suffix: str) -> list[str]:
     return [path.name for path in Path(broker.logs.directory).rglob(f"*{suffix}")]
 
 
+@pytest.mark.sockets
 async def test_a_pass_over_a_topic_that_is_deleted_is_aborted(start: Any, held: HeldPass) -> None:
     broker = await start()
     looking = clean_up(broker)
@@ -226,6 +227,7 @@ async def test_a_pass_over_a_topic_that_is_deleted_is_aborted(start: Any, held: 
     assert (states[P], broker.cleaner.schedule.uncleanable()) == (State.IDLE, {})
 
 
+@pytest.mark.sockets
 async def test_a_topic_of_the_same_name_is_cleaned_when_the_pass_over_the_old_one_has_ended(
     start: Any, held: HeldPass
 ) -> None:
@@ -244,6 +246,7 @@ async def test_a_topic_of_the_same_name_is_cleaned_when_the_pass_over_the_old_on
     assert keys(broker) == ["b"]
 
 
+@pytest.mark.sockets
 async def test_a_pass_over_a_topic_that_is_no_longer_compacted_is_aborted(start: Any, held: HeldPass) -> None:
     broker = await start()
     topics.create(broker, "t", configs={"cleanup.policy": "compact"})
@@ -265,6 +268,7 @@ async def test_a_pass_over_a_topic_that_is_no_longer_compacted_is_aborted(start:
     assert files(broker, ".cleaned") == []
 
 
+@pytest.mark.sockets
 async def test_truncation_waits_for_the_pass_to_end_and_lowers_the_checkpoint(start: Any, held: HeldPass) -> None:
     broker = await start()
     held.may_go_on.set()

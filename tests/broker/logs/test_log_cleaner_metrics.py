@@ -57,6 +57,7 @@ async def test_the_last_pass_of_each_thread_is_told(start: Any) -> None:
     assert told["max_dirty_percent"] == 0
 
 
+@pytest.mark.sockets
 async def test_how_dirty_the_dirtiest_log_is_is_told_as_it_is_now(start: Any) -> None:
     broker = await start()
     put(broker, ("a", "1"))
@@ -77,6 +78,7 @@ async def test_a_pause_that_holds_up_the_bound_shows(start: Any) -> None:
     assert (gauges(broker)["max_compaction_delay_secs"], keys(broker)) == (0, ["a"])
 
 
+@pytest.mark.sockets
 async def test_the_time_since_the_cleaner_looked_is_told(start: Any) -> None:
     broker = await start()
     await broker.clock.advance(3_600_000)

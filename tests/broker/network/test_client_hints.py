@@ -14,6 +14,8 @@ from kmini.broker.network.client_hints import MAX_CLIENTS, REDIRECT_TIMEOUT_MS
 from kmini.protocol import messages as m
 from kmini.testing import ConnectionClosed, Wire
 
+pytestmark = pytest.mark.sockets
+
 ELSEWHERE = "kafka.example.org:9092"
 
 Hints = Callable[[], list[str]]

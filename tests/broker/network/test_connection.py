@@ -32,6 +32,8 @@ from kmini.testing import ConnectionClosed, Wire
 from support.broker.fed_connection import FedConnection
 from support.until import until_async
 
+pytestmark = pytest.mark.sockets
+
 
 def fetch(max_wait_ms: int) -> FetchRequest:
     asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)

@@ -29,6 +29,7 @@ from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.testing import Wire
 
 
+@pytest.mark.sockets
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: Wire) -> None:
     wire.socket.sendall(struct.pack(">ihhih", 10, 18, 99, 7, -1))
     content = wire.receive_frame()
@@ -205,6 +206,7 @@ async def test_a_failure_without_a_place_in_the_answer_closes_the_connection(err
     assert len(desk.peer.dropped) == 1
 
 
+@pytest.mark.sockets
 async def test_a_failed_request_is_freed_with_its_answer() -> None:
     """The collector of cycles need not run: what a request holds has views of the receive buffer."""
     held: list[weakref.ref[object]] = []

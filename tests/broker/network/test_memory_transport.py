@@ -94,6 +94,7 @@ async def test_each_end_has_its_name_and_that_of_the_other() -> None:
     assert near.events == far.events == ["made"]
 
 
+@pytest.mark.sockets
 async def test_a_conversation_takes_one_turn_of_the_loop_and_no_call_inside_a_call() -> None:
     """Ten thousand answers to answers: each one inside the other, they would exceed the limit of recursion."""
     near, far = End(), End()

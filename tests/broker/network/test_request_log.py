@@ -23,6 +23,8 @@ from kmini.protocol.schema import Struct, Type
 from kmini.testing import ConnectionClosed, Wire
 from support.until import until
 
+pytestmark = pytest.mark.sockets
+
 SECRET = "hush-hush"
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -16,6 +16,8 @@ from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.clusters import Clusters
 
+pytestmark = pytest.mark.sockets
+
 
 def test_without_advertised_listeners_clients_are_told_where_they_arrived(broker: Broker) -> None:
     port = int(broker.bootstrap_servers.rpartition(":")[2])

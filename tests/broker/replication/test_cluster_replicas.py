@@ -22,6 +22,8 @@ from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters
 from support.until import until_async
 
+pytestmark = pytest.mark.sockets
+
 T0 = TopicPartition("t", 0)
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "replica.fetch.wait.max.ms": "100"}
 

@@ -75,6 +75,7 @@ async def test_it_ends_although_the_end_comes_with_the_connection(
     assert fetcher._task.done()
 
 
+@pytest.mark.sockets
 async def test_what_is_followed_no_more_is_forgotten_when_the_leader_answers_about_it(cluster: LocalCluster) -> None:
     """Else its leader answers about it at once, again and again."""
     follower = next(broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader)
@@ -103,6 +104,7 @@ async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: Loc
     assert staying.replica_manager.fetcher_manager.followed[T0] is followed
 
 
+@pytest.mark.sockets
 async def test_a_log_that_parted_is_cut_back_to_its_leader(clusters: Clusters) -> None:
     cluster = await clusters.start(2, {"replica.fetch.wait.max.ms": 100}, unclean_leader_election_enable="true")
     topics.create(cluster.brokers[1], "t", replication_factor=2)

@@ -52,6 +52,7 @@ async def test_a_partition_without_a_leader_is_followed_and_not_fetched(
     assert manager._fetchers == {}
 
 
+@pytest.mark.sockets
 async def test_the_same_leader_and_epoch_again_end_a_pause_after_an_error(
     manager: FetcherManager, log: PartitionLog
 ) -> None:

@@ -33,6 +33,8 @@ from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters, broker_configs
 from support.until import until_async
 
+pytestmark = pytest.mark.sockets
+
 T0 = TopicPartition("t", 0)
 RACKS = {1: "a", 2: "b", 3: "c"}
 LONG_MS = 60_000

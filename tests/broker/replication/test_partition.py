@@ -202,6 +202,7 @@ async def test_records_of_a_topic_that_is_compacted_only_are_not_deleted_by_offs
         partition.delete_records(0, without_checkpoint)
 
 
+@pytest.mark.sockets
 async def test_a_leader_that_is_cut_off_does_not_delete_as_if_it_were_the_last_replica(clusters: Clusters) -> None:
     cluster = await clusters.start(3, SETTINGS)
     topics.create(cluster.brokers[1], "t", replication_factor=3)

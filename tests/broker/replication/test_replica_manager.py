@@ -172,6 +172,7 @@ async def test_a_rolled_segment_is_deleted_by_retention(broker: BrokerServer) ->
     assert (led.log.log_start_offset, led.log.log_end_offset) == (2, 2)
 
 
+@pytest.mark.sockets
 async def test_a_partition_takes_less_than_4_kib_of_memory_after_a_start(tmp_path: Path) -> None:
     """With one record, and without what the system keeps for its file: 2.9 KiB on Python 3.11."""
     counts, taken = (1, 201), []

@@ -78,6 +78,7 @@ async def test_a_replica_that_is_missing_is_told_by_the_leader(cluster: LocalClu
         assert by_node(cluster, name) == nobody
 
 
+@pytest.mark.sockets
 async def test_changes_of_who_is_in_sync_are_counted_by_the_leader(cluster: LocalCluster) -> None:
     leader = cluster.state(T0).leader
     late = next(node_id for node_id in NODES if node_id != leader)
@@ -123,6 +124,7 @@ async def test_a_leader_that_is_not_the_first_replica_is_told(cluster: LocalClus
     assert told(cluster, 1, "PreferredReplicaImbalanceCount") == 1
 
 
+@pytest.mark.sockets
 async def test_what_followers_fetch_is_told_apart_from_what_consumers_do(cluster: LocalCluster) -> None:
     leader = cluster.state(T0).leader
     async with Client(cluster.brokers[leader].address) as client:

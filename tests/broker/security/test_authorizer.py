@@ -61,6 +61,7 @@ IMPLIED = {
 }
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("asked", [each for each in AclOperation if each is not AclOperation.ALL])
 @pytest.mark.parametrize("given", list(AclOperation))
 def test_what_an_operation_implies(asked: AclOperation, given: AclOperation) -> None:

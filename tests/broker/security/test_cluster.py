@@ -18,6 +18,8 @@ from kmini.protocol.topics import TopicPartition
 from support.broker.access_rules import STANDARD, acl
 from support.broker.clusters import Clusters, broker_configs
 
+pytestmark = pytest.mark.sockets
+
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 BROKER = 'username="broker" password="between-us"'
 USERS = 'user_broker="between-us" user_alice="wonderland"'

@@ -23,6 +23,8 @@ from kmini.protocol.errors import (
 )
 from support.broker.sasl_clients import Served
 
+pytestmark = pytest.mark.sockets
+
 Serve = Callable[..., Awaitable[Served]]
 
 

@@ -21,6 +21,8 @@ from kmini.protocol.errors import (
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.sasl_clients import Served, authenticate, handshake, is_served
 
+pytestmark = pytest.mark.sockets
+
 Serve = Callable[..., Awaitable[Served]]
 
 

@@ -36,6 +36,7 @@ def test_the_other_defaults_are_kafkas() -> None:
     assert config.group_consumer_regex_refresh_interval_ms == 600_000
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize(("smaller", "larger", "may_be_equal"), ORDERED_PAIRS)
 def test_two_settings_in_the_wrong_order_break_a_rule(smaller: str, larger: str, may_be_equal: bool) -> None:
     config = BrokerConfig()

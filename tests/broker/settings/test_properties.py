@@ -39,6 +39,7 @@ def test_a_broken_escape_is_named_with_its_line() -> None:
         parse_properties("a=1\n# b\nc=\\\n\\u12")
 
 
+@pytest.mark.sockets
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

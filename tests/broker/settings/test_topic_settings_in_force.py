@@ -102,6 +102,7 @@ def test_the_word_for_no_limit_is_the_largest_number() -> None:
     assert LogConfig().flush_messages == MAX_LONG
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("key", sorted(key for key, *_ in ROWS if not LogConfig.KEYS[key].no_effect))
 async def test_it_is_in_force_at_once(bench: Bench, key: str) -> None:
     await CLAIMS[key](bench)

@@ -36,6 +36,7 @@ async def test_each_partition_has_its_own_outcome(bank: Bank, monkeypatch: pytes
     }
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize(("transaction_version", "expected"), [(1, NONE), (2, InvalidProducerEpoch.code)])
 async def test_where_each_transaction_has_its_epoch_a_late_marker_does_not_end_the_present_one(
     bank: Bank, transaction_version: int, expected: int

@@ -146,6 +146,7 @@ def expected(request: Request, sender: str, state: TransactionState) -> WhatBeco
     return EMPTY if sender in ("nobody", "owner", "before") else FENCED
 
 
+@pytest.mark.sockets
 @REQUESTS
 async def test_every_request_in_every_state(bank: Bank, request_: Request) -> None:
     for state in STORED:
@@ -167,6 +168,7 @@ async def test_every_request_in_every_state(bank: Bank, request_: Request) -> No
                 assert bank.stored(name) == [], name
 
 
+@pytest.mark.sockets
 @REQUESTS
 async def test_while_a_change_is_being_stored_there_is_no_other(bank: Bank, request_: Request) -> None:
     for state in STORED:

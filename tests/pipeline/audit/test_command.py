@@ -144,6 +144,7 @@ def test_parquet_holds_what_json_says(run: Callable[..., Result], planted: Plant
     assert pq.read_table(folder / "keys.parquet").column("key").to_pylist() == [b"john"]
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize(("kind", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_there_is_a_picture_of_each_compacted_topic(
     run: Callable[..., Result], planted: Planted, tmp_path: Path, kind: str, begin: bytes
@@ -157,6 +158,7 @@ def test_there_is_a_picture_of_each_compacted_topic(
         assert all(text in data for text in (b"profiles: age of what is not compacted", b"bound: 1d", b"partition 0"))
 
 
+@pytest.mark.sockets
 def test_a_running_broker_may_have_its_database_for_itself(run: Callable[..., Result], tmp_path: Path) -> None:
     with Broker(config=WITHOUT_CLEANER, data_dir=tmp_path) as broker:
         broker.create_topic("profiles", configs=PROFILES)

@@ -76,6 +76,7 @@ main()
 """
 
 
+@pytest.mark.sockets
 def test_log_lines_of_a_run_are_json_on_request(file: Path) -> None:
     pytest.importorskip("pyspark")
     file.write_text(DECLARED.format(name="one"))

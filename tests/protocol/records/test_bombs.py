@@ -11,6 +11,8 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec, compress_chunks
 from kmini.protocol.records.record import Record
 
+pytestmark = pytest.mark.sockets
+
 MEBIBYTE = bytes(1 << 20)
 
 READERS = """

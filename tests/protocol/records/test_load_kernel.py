@@ -9,6 +9,8 @@ import pytest
 
 from kmini.protocol.records import load_kernel
 
+pytestmark = pytest.mark.sockets
+
 FOLDER = Path(load_kernel.__file__).with_name("kernels")
 KERNELS = ["records", "sieve", "flagging", "columns", "lines"]
 

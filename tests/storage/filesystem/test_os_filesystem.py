@@ -41,6 +41,7 @@ def test_others_go_on_while_a_large_tree_is_removed(tmp_path: Path, monkeypatch:
     assert filesystem.list(str(tmp_path)) == ["b", "c"]
 
 
+@pytest.mark.sockets
 def test_the_lock_excludes_other_processes(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     attempt = (

@@ -12,11 +12,14 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from support.broker.consumer_histories import CLIENTS, TOPICS, History, Report, Step
 from support.broker.consumer_lab import ConsumerLab
+
+pytestmark = pytest.mark.deep
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
 HISTORIES = 5_000 if IS_SOAK else 100

@@ -11,11 +11,14 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.broker.streams_histories import CLIENTS, Report, Step, StreamsHistory
 from support.broker.streams_lab import StreamsLab
+
+pytestmark = pytest.mark.deep
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
 HISTORIES = 5_000 if IS_SOAK else 40

@@ -246,6 +246,7 @@ async def test_a_reader_waits_for_records(broker: BrokerServer, topic: str, ask,
     assert values(of(await fetching)) == [b"late"]
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 async def test_what_takes_its_time_is_converted_elsewhere(
     broker: BrokerServer, topic: str, ask, turns, codec: Codec

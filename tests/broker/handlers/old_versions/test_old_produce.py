@@ -142,6 +142,7 @@ async def test_other_checks_come_in_kafkas_order(broker: BrokerServer, topic: st
     assert of(await ask(broker, request(damaged, topic="__consumer_offsets"), 2)).error_code == InvalidTopic.code
 
 
+@pytest.mark.sockets
 async def test_a_set_that_takes_its_time_is_validated_elsewhere(broker: BrokerServer, topic: str, ask, turns) -> None:
     """While the loop answers others."""
     records = [Record(n, 1, b"k", b"v" * 10) for n in range(10_000)]

@@ -1,0 +1,122 @@
+"""The stages of the suite: which tests belong to each, and how tests/run.py deals them out.
+
+A test is *certain* where nothing but the code decides its outcome: no connection, process, sleep or thread
+(`support/certain.py` proves it). *sockets* are the tests with connections, threads and processes of our own, *programs*
+those that run other people's. *soak* measures time and memory, or draws its trouble at random: `make test` leaves it.
+What is marked *deep* takes more cases with KMINI_SOAK=1, so that `make soak` runs it, too.
+
+A mark decides (`pytest.mark.sockets`, of the test before that of its module), else the fixtures, else the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGES = ("certain", "sockets", "programs", "soak")
+
+FOLDERS = {
+    "tests/protocol": "certain",
+    "tests/storage": "certain",
+    "tests/broker": "certain",
+    "tests/crash": "certain",
+    "tests/graduation": "certain",
+    "tests/pipeline": "certain",
+    "tests/embed": "sockets",
+    "tests/kips": "sockets",
+    "tests/cli": "sockets",
+    "tests/client": "sockets",
+    "tests/fuzz": "sockets",
+    "tests": "programs",
+}
+"""The stage of tests without a mark; the longest path counts."""
+
+FIXTURES = {
+    "apache_kafka_server": "programs",
+    "java": "programs",
+    "need_kafka": "programs",
+    "spark": "programs",
+    "start_server": "sockets",
+    "server": "sockets",
+}
+"""Fixtures whose tests are in this stage, or in a later one."""
+
+
+class Shard(NamedTuple):
+    """Tests of one stage that one process runs, one after the other: those below `paths`, but not below `without`."""
+
+    name: str
+    paths: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+def _shard(*paths: str, without: tuple[str, ...] = ()) -> Shard:
+    return Shard(" ".join(path.removeprefix("tests/") for path in paths), paths, without)
+
+
+SHARDS = {
+    "certain": (
+        _shard("tests/broker/groups"),
+        _shard("tests/broker/handlers"),
+        _shard("tests/broker", without=("tests/broker/groups", "tests/broker/handlers")),
+        _shard("tests/storage"),
+        _shard("tests/protocol"),
+        _shard("tests/crash", "tests/embed", "tests/graduation", "tests/pipeline", "tests/cli", "tests/client"),
+    ),
+    "sockets": (
+        _shard("tests/embed", without=("tests/embed/control", "tests/embed/pytest_plugin", "tests/embed/registry")),
+        _shard("tests/embed/control", "tests/embed/registry"),
+        _shard("tests/cli"),
+        _shard("tests/broker", "tests/storage", "tests/crash", "tests/graduation", "tests/pipeline"),
+        _shard("tests/embed/pytest_plugin"),
+        _shard("tests/kips", "tests/client", "tests/fuzz"),
+    ),
+    "programs": (
+        _shard("tests/oracle"),
+        _shard("tests/clients"),
+        _shard("tests/pipeline"),
+        _shard("tests", without=("tests/oracle", "tests/clients", "tests/pipeline")),
+    ),
+    "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"),)),),
+}
+"""Each stage's shards, the longest first."""
+
+
+def lanes(stage: str) -> int:
+    """How many shards of a stage run side by side: other people's programs mostly wait, and measurements run alone."""
+    cores = os.cpu_count() or 1
+    return {"certain": cores, "sockets": cores, "programs": cores + 1, "soak": 1}[stage]
+
+
+def stage_of(nodeid: str, marks: Iterable[str], fixtures: Iterable[str]) -> str:
+    """The stage of a test. `marks` are the names of its marks, its own before those of its module."""
+    for name in marks:
+        if name in STAGES:
+            return name
+    found = _stage_of_folder(nodeid.partition("::")[0])
+    needed = [FIXTURES[name] for name in fixtures if name in FIXTURES]
+    return max([found, *needed], key=STAGES.index)
+
+
+def stages_in(path: Path) -> set[str]:
+    """The stages that tests of a file may be in, by its text: a run of one stage imports no file in vain."""
+    text = path.read_text(encoding="utf-8")
+    stages = set(re.findall(rf"mark\.({'|'.join(STAGES)})\b", text))
+    if "mark.deep" in text:
+        stages.add("soak")
+    if re.search(rf"(?m)^pytestmark = .*mark\.({'|'.join(STAGES)})\b", text):
+        return stages
+    stages.add(_stage_of_folder(path.relative_to(ROOT).as_posix()))
+    stages |= {stage for fixture, stage in FIXTURES.items() if re.search(rf"\b{fixture}\b", text)}
+    return stages
+
+
+@cache
+def _stage_of_folder(path: str) -> str:
+    return FOLDERS[max((folder for folder in FOLDERS if f"{path}/".startswith(f"{folder}/")), key=len)]
