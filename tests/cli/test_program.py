@@ -185,9 +185,10 @@ def test_every_command_that_asks_a_broker_ends_after_its_time_out(run, silent_ad
 def test_an_address_that_accepts_connections_and_does_not_answer_is_told(run, silent_address: str) -> None:
     # short: the address has accepted the connection before the command asks for it
     result = run("topic", "list", "-b", silent_address, "--timeout-ms", 1_000 * PATIENCE)
-    assert result.stderr == (
+    *_, last = result.stderr.splitlines()  # one before it may say that the command still tries
+    assert last == (
         f"kmini: no broker answers: {silent_address} accepts connections but does not answer as a Kafka broker; "
-        "kmini serve starts a broker, --bootstrap-server HOST:PORT names another one\n"
+        "kmini serve starts a broker, --bootstrap-server HOST:PORT names another one"
     )
 
 
@@ -207,9 +208,10 @@ def test_a_wrong_advertised_listener_is_told_with_the_broker_that_names_it(run) 
         result = run("consume", "t", "-b", broker.bootstrap_servers, "--timeout-ms", 1_000 * PATIENCE)
         address = broker.bootstrap_servers
     assert result.exit_code == 1
-    assert result.stderr == (
+    *_, last = result.stderr.splitlines()
+    assert last == (
         f"kmini: cannot connect to broker 1 at 127.0.0.1:1, as {address} advertises it: Connection refused; "
-        "is that broker down, or its advertised.listeners wrong?\n"
+        "is that broker down, or its advertised.listeners wrong?"
     )
 
 
