@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import time
 
 import pytest
 
@@ -15,7 +15,6 @@ from kmini.client.errors import Disconnected
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.clusters import Clusters
-from support.until import until
 
 
 def test_without_advertised_listeners_clients_are_told_where_they_arrived(broker: Broker) -> None:
@@ -40,13 +39,16 @@ def test_connections_beyond_the_limit_are_closed_and_leave_room_when_they_go() -
         with Wire(broker.bootstrap_servers) as third, pytest.raises(ConnectionClosed):
             third.ask(MetadataRequest(topics=None))
         first.close()
-
-        def there_is_room() -> bool:
-            with contextlib.suppress(ConnectionClosed, OSError), Wire(broker.bootstrap_servers) as third:
-                return bool(third.ask(MetadataRequest(topics=None)).brokers)
-            return False
-
-        until(there_is_room)  # the broker has seen that the first one left
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:  # until the broker has seen that it left
+            try:
+                with Wire(broker.bootstrap_servers) as third:
+                    assert third.ask(MetadataRequest(topics=None)).brokers
+                break
+            except (ConnectionClosed, OSError):
+                continue
+        else:
+            pytest.fail("there never was room again")
         second.close()
 
 
