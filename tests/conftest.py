@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from support import apache_kafka
+from support.client_users import open_sockets, uses_clients
 from support.java_peer import JavaPeer
 from support.server_process import ServerProcess, StartServer, kafka_command, kmini_command
 
@@ -67,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if "apache_kafka_server" in fixtures or "java" in fixtures:
             item.add_marker(pytest.mark.oracle)
-        if "leaky_clients" in fixtures:
+        if "leaky_clients" in fixtures or uses_clients(item.path):
             item.add_marker(pytest.mark.filterwarnings(*NOT_OUR_LEAKS))
 
 
@@ -104,12 +105,21 @@ def leaky_clients() -> None:
     """Mark a test that drives client libraries, which leave sockets behind."""
 
 
+SOCKETS_BEFORE = pytest.StashKey[frozenset[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[SOCKETS_BEFORE] = open_sockets()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Collect what clients left behind before the next test, where it would be an error; the log that pytest captures
-    holds on to some of it until here."""
+    holds on to some of it until here. A collection takes a tenth of a second."""
     yield
-    if "leaky_clients" in getattr(item, "fixturenames", ()):
+    is_leaky = "leaky_clients" in getattr(item, "fixturenames", ())
+    if is_leaky or not open_sockets() <= item.stash.get(SOCKETS_BEFORE, frozenset()):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()

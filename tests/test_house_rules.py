@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises: the sizes of files, functions and import cycles, one way to wait, and no sleeps.
+"""What CONTRIBUTING.md promises: the sizes of files, functions and import cycles.
 
 Each rule about sizes has a table of what breaks it today, with the value of today. A value may fall, and never rises;
 a line whose file or function keeps the rule by now, or is gone, fails and has to be removed.
@@ -7,11 +7,11 @@ a line whose file or function keeps the rule by now, or is gone, fails and has t
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
-from support.source_tree import ROOT, Module, cycles, functions, imported_by, imports, modules, syntax, text
+from support.source_tree import ROOT, Module, cycles, functions, imported_by, imports, modules, text
 
 MOST_LINES = 450
 """Lines that a module or a test file may have."""
@@ -33,19 +33,6 @@ LONG_FUNCTIONS: dict[str, int] = {}
 
 LARGE_CYCLES: dict[str, int] = {}
 """A module of each larger cycle, and how many modules the cycle has."""
-
-
-SLEEPS = {
-    "tests/support/until.py": "it waits for the conditions of all others",
-    "tests/support/broker/chaos/actor.py": "clients act at random moments of a history",
-    "tests/support/broker/chaos/record_actors.py": "clients act at random moments of a history",
-    "tests/support/broker/chaos/nemesis.py": "trouble comes at random moments of a history, and lasts for some",
-    "tests/broker/replication/test_fetcher.py": "a connection that takes forever, until it is cancelled",
-    "tests/clients/test_exactly_once.py": "instances run for a time, and are watched meanwhile",
-    "tests/support/group_members.py": "a process that failed writes its stack, before the test fails",
-    "tests/pipeline/test_examples.py": "a driver is fed and watched in one loop, which has a deadline",
-}
-"""Test files that sleep, and why that is no guess how long something else takes."""
 
 
 def check(found: Mapping[str, int], allowed: Mapping[str, int]) -> None:
@@ -102,35 +89,3 @@ def late():
 def test_a_cycle_is_a_group_of_modules_that_reach_each_other() -> None:
     graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
     assert cycles(graph) == [{"a", "b", "c"}, {"d", "e"}]
-
-
-def files_with(word: str) -> Iterator[str]:
-    """The test files that contain a word, which spares parsing the others."""
-    for file in sorted((ROOT / "tests").rglob("*.py")):
-        path = file.relative_to(ROOT).as_posix()
-        if word in text(path):
-            yield path
-
-
-def test_tests_wait_for_conditions_and_do_not_sleep() -> None:
-    """`asyncio.sleep(0)` only lets other tasks have their turn."""
-    sleeping = {
-        path
-        for path in files_with("sleep(")
-        for node in ast.walk(syntax(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "asyncio.sleep")
-        if ast.unparse(node.args[0]) != "0"
-    }
-    assert sleeping == SLEEPS.keys()
-
-
-def test_there_is_one_way_to_wait_for_a_condition() -> None:
-    found = [
-        f"{path}: {node.name}"
-        for name in ("def until", "def eventually")
-        for path in files_with(name)
-        for node in ast.walk(syntax(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name in ("until", "until_async", "eventually")
-    ]
-    assert found == ["tests/support/until.py: until", "tests/support/until.py: until_async"]

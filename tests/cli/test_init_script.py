@@ -10,7 +10,7 @@ import pytest
 
 from kmini.cli.init_file import InitError, InitFile
 from kmini.cli.init_script import Script
-from support.until import until
+from support.until import PATIENCE, until
 
 
 def script(directory: Path, text: str, timeout_ms: int = 60_000, **environ: str) -> Script:
@@ -49,8 +49,8 @@ def test_one_that_fails_says_how(tmp_path: Path, text: str, how: str) -> None:
 
 def test_one_that_takes_too_long_is_ended_with_what_it_has_started(tmp_path: Path) -> None:
     text = f"sleep 600 & echo $! > {tmp_path}/pid; wait"
-    said = refusal_of(script(tmp_path, text, timeout_ms=300).run)
-    assert said.startswith("10.sh: did not end within 300 ms, and was ended; --init-timeout-ms or ")
+    said = refusal_of(script(tmp_path, text, timeout_ms=1_000 * PATIENCE).run)
+    assert said.startswith(f"10.sh: did not end within {PATIENCE}000 ms, and was ended; --init-timeout-ms or ")
     pid = (tmp_path / "pid").read_text().strip()
     until(lambda: is_gone(pid), "the child of the script goes on")
 

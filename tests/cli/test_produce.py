@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from support.until import PATIENCE
+
 
 def test_lines_become_records_and_records_lines(ask, broker) -> None:
     result = ask("produce", "orders", stdin="one\ntwo\n\nfour")
@@ -88,7 +90,8 @@ def test_no_input_for_what_takes_no_record_is_told(refuse, run, broker) -> None:
 
 def test_a_broker_that_ends_meanwhile_is_told_with_the_number_of_stored_records(start, broker) -> None:
     broker.create_topic("orders")
-    process = start("produce", "orders", "-b", broker.bootstrap_servers, "--timeout-ms", 300)
+    # short: it is waited for in the end
+    process = start("produce", "orders", "-b", broker.bootstrap_servers, "--timeout-ms", 1_000 * PATIENCE)
     process.stdin.write("one\n")
     process.stdin.flush()
     broker.wait_for_records("orders", 1)

@@ -21,7 +21,7 @@ from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest, L
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
 from support.scripted_offsets import offsets
-from support.until import until_async
+from support.until import PATIENCE, until_async
 
 
 async def test_each_partition_is_asked_for_at_its_leader(cluster, client) -> None:
@@ -85,7 +85,7 @@ async def test_when_the_leader_dies_its_successor_is_asked(cluster, client) -> N
 async def test_a_retriable_error_is_raised_once_the_time_is_over(cluster) -> None:
     cluster.lead("t", 1)
     cluster[1].answers[ListOffsetsRequest] = offsets(*[NotLeaderOrFollower.code] * 100)
-    async with Client(cluster.bootstrap, timeout_ms=1_000) as client:
+    async with Client(cluster.bootstrap, timeout_ms=1_000 * PATIENCE) as client:
         with pytest.raises(NotLeaderOrFollower):
             await client.beginning([("t", 0)])
     assert len(cluster[1].asked(ListOffsetsRequest)) > 1
@@ -110,7 +110,7 @@ async def test_a_partition_without_a_leader_is_waited_for(cluster, client) -> No
 
 async def test_a_partition_without_a_leader_by_the_deadline_is_an_error(cluster) -> None:
     cluster.lead("t", -1)
-    async with Client(cluster.bootstrap, timeout_ms=800) as client:
+    async with Client(cluster.bootstrap, timeout_ms=800 * PATIENCE) as client:
         with pytest.raises(LeaderNotAvailable, match="t-0 has no leader"):
             await client.beginning([("t", 0)])
 
@@ -174,7 +174,7 @@ async def test_without_any_bootstrap_server_nothing_is_retried(cluster) -> None:
 async def test_a_cluster_that_was_there_and_is_gone_is_waited_for(cluster) -> None:
     cluster.lead("t", 1)
     cluster[1].answers[ListOffsetsRequest] = offsets()
-    async with Client(cluster.bootstrap, timeout_ms=1_000) as client:
+    async with Client(cluster.bootstrap, timeout_ms=1_000 * PATIENCE) as client:
         await client.beginning([("t", 0)])
         for broker in cluster.brokers.values():
             await broker.stop()
@@ -186,7 +186,7 @@ async def test_a_cluster_that_was_there_and_is_gone_is_waited_for(cluster) -> No
 async def test_a_broker_that_cannot_be_reached_is_named_with_the_broker_that_advertises_it(cluster) -> None:
     cluster.lead("t", 2)
     await cluster[2].stop()
-    async with Client([cluster[1].address], timeout_ms=600) as client:
+    async with Client([cluster[1].address], timeout_ms=600 * PATIENCE) as client:
         with pytest.raises(Disconnected) as raised:
             await client.beginning([("t", 0)])
     assert raised.value.message == (
@@ -199,7 +199,7 @@ async def test_a_coordinator_that_cannot_be_reached_is_named_with_the_broker_tha
     cluster[1].answers[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
         coordinators=[FindCoordinatorResponse.Coordinator(key="g", node_id=7, host="127.0.0.1", port=1)]
     )
-    async with Client([cluster[1].address], timeout_ms=600) as client:
+    async with Client([cluster[1].address], timeout_ms=600 * PATIENCE) as client:
         with pytest.raises(Disconnected, match=f"broker 7 at 127.0.0.1:1, as {cluster[1].address} advertises it"):
             await client.committed_offsets("g")
 
@@ -207,7 +207,7 @@ async def test_a_coordinator_that_cannot_be_reached_is_named_with_the_broker_tha
 async def test_a_broker_that_stays_silent_when_asked_is_named_with_the_broker_that_advertises_it(cluster) -> None:
     cluster.lead("t", 2)
     cluster[2].answers[ListOffsetsRequest] = lambda _: None
-    async with Client([cluster[1].address], timeout_ms=600) as client:
+    async with Client([cluster[1].address], timeout_ms=600 * PATIENCE) as client:
         with pytest.raises(
             RequestTimedOut, match=f"broker 2 at .* as {cluster[1].address} advertises it did not answer"
         ):
@@ -221,7 +221,7 @@ async def test_a_broker_that_is_unreachable_for_long_is_reported_once_while_the_
     cluster.lead("t", 2)
     await cluster[2].stop()
     told: list[str] = []
-    async with Client([cluster[1].address], timeout_ms=600, on_unreachable=told.append) as client:
+    async with Client([cluster[1].address], timeout_ms=600 * PATIENCE, on_unreachable=told.append) as client:
         with pytest.raises(Disconnected):
             await client.beginning([("t", 0)])
     assert sum(f"broker 2 at {cluster[2].address}, as {cluster[1].address} advertises it" in line for line in told) == 1
@@ -231,7 +231,7 @@ async def test_a_bootstrap_server_that_is_silent_leaves_time_for_the_others(clus
     cluster.lead("t", 2)
     cluster[1].answers[ApiVersionsRequest] = lambda _: None
     cluster[2].answers[ListOffsetsRequest] = offsets()
-    async with Client(cluster.bootstrap, timeout_ms=1_500) as client:
+    async with Client(cluster.bootstrap, timeout_ms=1_500 * PATIENCE) as client:
         assert await client.beginning([("t", 0)]) == {("t", 0): 7}
 
 

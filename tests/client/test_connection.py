@@ -16,7 +16,7 @@ from kmini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from kmini.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.messages.produce import ProduceRequest
-from support.until import until_async
+from support.until import PATIENCE, until_async
 
 NO_TOPICS = MetadataRequest(topics=[])
 
@@ -194,7 +194,7 @@ async def test_a_silent_server_is_described_as_accepting_connections(connect) ->
 
     async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
         with pytest.raises(Disconnected, match="accepts connections but does not answer as a Kafka broker"):
-            await connect(address_of(server), timeout_ms=200)
+            await connect(address_of(server), timeout_ms=300 * PATIENCE)
     assert accepted.is_set()
 
 
@@ -207,7 +207,7 @@ async def test_an_unreachable_broker_is_named_with_the_reason(broker, connect) -
 async def test_a_broker_that_accepts_and_stays_silent_times_out(broker, connect) -> None:
     broker.answers[ApiVersionsRequest] = lambda _: None
     with pytest.raises(Disconnected, match="does not answer"):
-        await connect(broker.address, ConnectionSettings(connect_timeout_ms=20))
+        await connect(broker.address, ConnectionSettings(connect_timeout_ms=300 * PATIENCE))
 
 
 async def test_set_up_steps_run_in_order_before_anything_else(broker, connect) -> None:

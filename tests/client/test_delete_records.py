@@ -16,7 +16,7 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from support.until import until_async
+from support.until import PATIENCE, until_async
 
 
 def deletes(**codes: int):
@@ -113,7 +113,7 @@ async def test_a_time_out_at_the_leader_keeps_its_low_watermark(cluster, client)
 async def test_a_leader_that_does_not_answer_in_time_leaves_minus_one_and_timed_out(cluster, client) -> None:
     cluster.lead("a", 1, 2)
     cluster[2].answers[DeleteRecordsRequest] = deletes()
-    results = await client.delete_records_before({("a", 0): 5, ("a", 1): 6}, timeout_ms=1_000)
+    results = await client.delete_records_before({("a", 0): 5, ("a", 1): 6}, timeout_ms=1_000 * PATIENCE)
     assert results[("a", 0)].low_watermark == -1
     assert type(results[("a", 0)].error) is RequestTimedOut
     assert results[("a", 1)] == (6, None)
@@ -153,7 +153,7 @@ async def test_while_the_leader_cannot_be_reached_its_successor_is_looked_for(cl
 async def test_a_leader_that_is_never_reached_has_timed_out(cluster, client) -> None:
     cluster.lead("a", 1)
     await cluster[1].stop()
-    results = await client.delete_records_before({("a", 0): 5}, timeout_ms=1_000)
+    results = await client.delete_records_before({("a", 0): 5}, timeout_ms=1_000 * PATIENCE)
     assert type(results[("a", 0)].error) is RequestTimedOut
 
 

@@ -15,6 +15,7 @@ from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kmini.protocol.records.batch import read_header
 from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.compression import Codec
+from support.until import PATIENCE
 
 Partition = ProduceResponse.Topic.Partition
 
@@ -78,7 +79,7 @@ async def test_what_was_under_way_when_the_connection_broke_is_not_sent_again(cl
 async def test_a_silent_leader_is_a_time_out(cluster, client) -> None:
     cluster.lead("t", 1)
     with pytest.raises(RequestTimedOut):
-        await client.produce("t", 0, [record(b"v")], timeout_ms=800)
+        await client.produce("t", 0, [record(b"v")], timeout_ms=800 * PATIENCE)
     assert len(cluster[1].asked(ProduceRequest)) == 1
 
 

@@ -119,6 +119,7 @@ def test_a_codec_that_does_not_exist_is_reported(broker: Broker) -> None:
 @pytest.mark.parametrize("what", ["correlation_id", "length", "garbage"])
 def test_an_answer_that_is_no_answer_ends_the_connection_and_not_the_client(broker: Broker, what: Any) -> None:
     rule = broker.faults.on("Fetch", topic="orders").once().corrupt(what)
+    # short: the client asks again, as often as it has to
     with consumer(broker, socket_timeout_ms=300) as client:
         assert first_value(assigned(broker, client)) == b"placed"
     rule.assert_hit(times=1)
@@ -168,6 +169,7 @@ def test_a_broker_that_refuses_connections_is_tried_again(broker: Broker) -> Non
 
 def test_a_broker_that_says_nothing_is_given_up_and_tried_again(broker: Broker) -> None:
     rule = broker.faults.on("connect").once().silent()
+    # short: the client asks again, as often as it has to
     with consumer(broker, socket_timeout_ms=100, api_version_request_timeout_ms=100) as client:
         assert first_value(assigned(broker, client)) == b"placed"
     rule.assert_hit(times=1)

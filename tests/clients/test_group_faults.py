@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from support.in_order import contains_in_order
 from support.transactional_clients import Confluent
-from support.until import until, until_async
+from support.until import PATIENCE, until, until_async
 
 aiokafka = pytest.importorskip("aiokafka")
 confluent = pytest.importorskip("confluent_kafka")
 kafka = pytest.importorskip("kafka")
 
 GROUP = "billing"
+REBALANCED = ("assigned", "revoked", "assigned")
 PLACE = confluent.TopicPartition("orders", 0)
 
 
@@ -72,9 +74,8 @@ class Member:
             return error.args[0]
 
     def wait_for_events(self, *events: str) -> None:
-        """Return once exactly this has happened to its partitions."""
-        until(lambda: (self.client.poll(0.02), len(self.events) >= len(events))[1], lambda: self.events)
-        assert self.events == [*events]
+        """Return once this has happened to its partitions, in this order."""
+        until(lambda: (self.client.poll(0.02), contains_in_order(self.events, events))[1], lambda: self.events)
 
     def commit(self, offset: int = 1) -> None:
         self.client.commit(offsets=[confluent.TopicPartition("orders", 0, offset)], asynchronous=False)
@@ -100,7 +101,7 @@ def member(join: Callable[..., Member]) -> Member:
     """The one member of the group, with its partition."""
     made = join()
     assert made.record() == b"placed"
-    assert made.events == ["assigned"]
+    assert made.events[-1] == "assigned"
     return made
 
 
@@ -114,7 +115,7 @@ def test_a_member_that_is_not_known_yet_joins_with_the_id_that_it_is_given(
     broker.faults.on("JoinGroup", where=lambda asked: ids.append(asked.request.member_id) is None).delay(0)
     assert join().record() == b"placed"
     (member,) = broker.group(GROUP).describe().members
-    assert ids == ["", member.member_id]
+    assert ids[:2] == ["", member.member_id]
 
 
 def test_a_static_member_is_fenced_by_another_one_of_its_instance_id(join: Callable[..., Member]) -> None:
@@ -144,7 +145,7 @@ def test_a_member_too_many_is_told() -> None:
 
 def test_partitions_are_revoked_and_assigned_by_a_forced_rebalance(broker: Broker, member: Member) -> None:
     broker.group(GROUP).rebalance()
-    member.wait_for_events("assigned", "revoked", "assigned")
+    member.wait_for_events(*REBALANCED)
 
 
 def test_partitions_are_lost_by_a_member_that_is_expelled(broker: Broker, member: Member) -> None:
@@ -215,7 +216,7 @@ def test_offsets_of_an_open_transaction_are_waited_for(broker: Broker, join: Cal
     producer.send_offsets(GROUP, {("orders", 0): 1})
     member = join(isolation_level="read_committed")
     with pytest.raises(confluent.KafkaException) as failed:
-        member.client.committed([PLACE], timeout=0.2)
+        member.client.committed([PLACE], timeout=PATIENCE)
     assert failed.value.args[0].name() in ("_TIMED_OUT", "UNSTABLE_OFFSET_COMMIT")
     producer.commit()
     (committed,) = member.client.committed([PLACE], timeout=30)
@@ -264,12 +265,12 @@ async def test_aiokafka_is_revoked_its_partitions_by_a_rebalance_and_by_an_expul
     assert (await of_aiokafka.getone()).value == b"placed"
     group = broker.aio.group(GROUP)
     await group.rebalance()
-    await until_async(lambda: events.seen == ["assigned", "revoked", "assigned"], lambda: events.seen)
+    await until_async(lambda: contains_in_order(events.seen, REBALANCED), lambda: events.seen)
     (before,) = (await group.stable(members=1)).members
     await group.expel(before.member_id)
     with pytest.raises(aiokafka.errors.CommitFailedError):
         await of_aiokafka.commit({aiokafka.TopicPartition("orders", 0): 1})
-    await until_async(lambda: len(events.seen) >= 5, lambda: events.seen)
+    await until_async(lambda: events.seen.count("assigned") >= 3, lambda: events.seen)
     (after,) = (await group.stable(members=1)).members
     assert after.member_id != before.member_id
 
@@ -288,12 +289,11 @@ def test_kafka_python_is_revoked_its_partitions_by_a_rebalance_and_loses_them_by
     of_kafka_python.subscribe(["orders"], listener=events)
     assert next(of_kafka_python).value == b"placed"
     broker.group(GROUP).rebalance()
-    until(lambda: (of_kafka_python.poll(20), len(events.seen) >= 3)[1], lambda: events.seen)
-    assert events.seen == ["assigned", "revoked", "assigned"]
+    until(lambda: (of_kafka_python.poll(20), contains_in_order(events.seen, REBALANCED))[1], lambda: events.seen)
     (before,) = broker.group(GROUP).describe().members
     broker.group(GROUP).expel(before.member_id)
     with pytest.raises(kafka.errors.CommitFailedError):
         of_kafka_python.commit({kafka.TopicPartition("orders", 0): kafka.OffsetAndMetadata(1, "", -1)})
-    until(lambda: (of_kafka_python.poll(20), len(events.seen) >= 5)[1], lambda: events.seen)
+    until(lambda: (of_kafka_python.poll(20), events.seen.count("assigned") >= 3)[1], lambda: events.seen)
     (after,) = broker.group(GROUP).describe().members
     assert after.member_id != before.member_id

@@ -17,7 +17,7 @@ from kmini import Broker, Cluster
 from support.feature_levels import set_transaction_version
 from support.java_clients import JavaClients, JavaError, JavaProducer
 from support.transactional_clients import read_committed
-from support.until import until
+from support.until import PATIENCE, until
 
 
 @pytest.fixture(autouse=True)
@@ -128,8 +128,8 @@ def test_a_commit_whose_answer_is_lost_is_asked_for_again_and_counts_once(
 def test_a_commit_that_takes_too_long_may_be_asked_for_again(
     broker: Broker, java_clients: JavaClients, transactional_id: str
 ) -> None:
-    settings: dict[str, object] = {"transactional_id": transactional_id, "max_block_ms": 300}
-    with java_clients.producer(broker.bootstrap_servers, **settings) as client:
+    limit = {"max_block_ms": 1_500 * PATIENCE}  # short: the first commit takes all of it
+    with java_clients.producer(broker.bootstrap_servers, transactional_id=transactional_id, **limit) as client:
         client.init_transactions()
         client.begin()
         client.send("orders", "placed")
@@ -270,9 +270,10 @@ def test_offsets_of_an_open_transaction_are_waited_for(
     broker: Broker, begun: JavaProducer, java_clients: JavaClients, transactional_id: str
 ) -> None:
     settings: dict[str, object] = {"group_id": "billing", "isolation_level": "read_committed"}
+    limit = {"default_api_timeout_ms": 1_000 * PATIENCE}  # short: it is to pass
     with (
         java_clients.consumer(broker.bootstrap_servers, **settings) as consumer,
-        java_clients.consumer(broker.bootstrap_servers, **settings, default_api_timeout_ms=200) as impatient,
+        java_clients.consumer(broker.bootstrap_servers, **settings, **limit) as impatient,
     ):
         begun.send_offsets(consumer, "orders", 1)
         assert thrown(impatient.committed, "orders") == ["TimeoutException"]

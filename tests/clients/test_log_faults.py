@@ -230,7 +230,8 @@ def test_kafka_python_asks_for_the_end_of_its_epoch_when_a_fetch_says_that_it_di
             partition.diverging_epoch = type(partition).EpochEndOffset(epoch=0, end_offset=0)
         return answer
 
-    # Without sessions each answer names the partition: a fetch that waits when the rule comes may take the new record.
+    # Without sessions each answer names the partition. A fetch that waits when the rule comes would take a new record,
+    # so that there is none until the rule has acted.
     config = {"max.incremental.fetch.session.cache.slots": 0}
     with Broker(topics=["orders"], config=config) as broker:
         broker.produce("orders", b"placed")
@@ -238,7 +239,7 @@ def test_kafka_python_asks_for_the_end_of_its_epoch_when_a_fetch_says_that_it_di
             reader.read(1)
             asked = broker.faults.on("OffsetForLeaderEpoch").delay(0)
             with broker.faults.on("Fetch", version=">=12").respond(diverge) as told:
-                broker.produce("orders", b"paid")
                 reader.poll_until(lambda: asked.hits)
+            broker.produce("orders", b"paid")
             assert [found.value for found in reader.read(2)] == [b"placed", b"paid"]
             told.assert_hit()

@@ -15,6 +15,7 @@ from kmini.client import Client, Sasl
 from kmini.protocol import scram
 from kmini.protocol.messages import AlterUserScramCredentialsRequest, CreateAclsRequest
 from support.java_peer import JavaPeer
+from support.until import PATIENCE
 
 JAAS = "org.apache.kafka.common.security"
 USERS = f'{JAAS}.plain.PlainLoginModule required user_admin="admin-secret" user_alice="wonderland" user_eve="apple";'
@@ -65,7 +66,7 @@ async def let_alice_in(address: str) -> None:
 
 # Each client sends one value to a topic; what it raises, or an empty text, is told.
 
-PATIENT, IMPATIENT = 20_000, 1_500
+PATIENT, IMPATIENT = 20_000, 1_500 * PATIENCE
 """How long a client tries: one that gets what it wants, and one that does not."""
 
 Send = Callable[[str, str, str, str, str, int], str]
@@ -243,7 +244,7 @@ def test_our_commands_say_why_they_were_not_let_in_or_may_not(broker: Broker, tm
         properties = properties_file(tmp_path, "PLAIN", user, password)
         finished = kmini(
             "delete-records", "alice-x:0:1", "-b", broker.bootstrap_servers, "--command-config", properties,
-            "--timeout-ms", 3000,
+            "--timeout-ms", 20_000,
         )  # fmt: skip
         assert finished.returncode == 1
         assert code in finished.stdout + finished.stderr

@@ -13,7 +13,7 @@ from support.offset_requests import fetch as fetch_offsets
 from support.server_process import ServerProcess, StartServer
 from support.transaction_requests import describe
 from support.transactional_clients import CLIENTS, Confluent, TransactionalClient, read_committed
-from support.until import until
+from support.until import PATIENCE, until
 from support.wire import Wire
 
 each_client = pytest.mark.parametrize("maker", CLIENTS.values(), ids=CLIENTS)
@@ -101,7 +101,7 @@ def test_what_is_open_for_too_long_is_aborted(
 ) -> None:
     server = start_server(transaction_abort_timed_out_transaction_cleanup_interval_ms="100")
     create_topic(server.bootstrap_servers, "orders")
-    producer = new(maker, server.bootstrap_servers, "slow", timeout_ms=1000)
+    producer = new(maker, server.bootstrap_servers, "slow", timeout_ms=1_000 * PATIENCE)
     producer.begin()
     producer.produce("orders", b"too slow")
     wait_for_state(server, "slow", "CompleteAbort")

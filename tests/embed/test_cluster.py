@@ -32,6 +32,7 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
+from support.own_threads import own_threads, until_no_thread_is_new
 from support.public_api import operations_of, public_methods
 from support.until import until
 
@@ -127,15 +128,15 @@ def test_a_taken_port_is_a_sentence_and_leaves_nothing_behind() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         cluster = Cluster(port=port)
-        before = threading.active_count()
+        before = own_threads()
         with pytest.raises(PortTaken, match=str(port)):
             cluster.start()
-        assert threading.active_count() == before
+        until_no_thread_is_new(before)
         assert cluster.data_dir is None
 
 
 def test_nothing_of_it_is_left_running() -> None:
-    before = threading.active_count()
+    before = own_threads()
     with Cluster() as cluster:
         cluster.create_topic("orders", replication_factor=3)
         produce(cluster, b"one")
@@ -143,7 +144,7 @@ def test_nothing_of_it_is_left_running() -> None:
         cluster.pause(2)
         cluster.cut_off(3)
         data_dir = cluster.data_dir
-    assert threading.active_count() == before
+    until_no_thread_is_new(before)
     assert data_dir is not None
     assert not os.path.exists(data_dir)
 

@@ -22,6 +22,7 @@ from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import Wire
 from kmini.topic_handle import TopicOperations
+from support.own_threads import own_threads, until_no_thread_is_new
 from support.public_api import operations_of, public_methods
 
 
@@ -179,12 +180,12 @@ def test_only_data_that_stay_are_forced_to_the_disk(
 
 
 def test_nothing_of_it_is_left_running() -> None:
-    before = threading.active_count()
+    before = own_threads()
     with Broker(topics={"orders": 1}) as broker:
         with Wire(broker.bootstrap_servers) as wire:
             wire.ask(MetadataRequest(topics=None))
         broker.delete_records("orders")
-    assert threading.active_count() == before
+    until_no_thread_is_new(before)
 
 
 def test_it_stops_with_clients_still_connected() -> None:
@@ -198,10 +199,10 @@ def test_a_taken_port_is_a_sentence_and_leaves_nothing_behind() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         broker = Broker(port=port)
-        before = threading.active_count()
+        before = own_threads()
         with pytest.raises(PortTaken, match=str(port)):
             broker.start()
-        assert threading.active_count() == before
+        until_no_thread_is_new(before)
         assert broker.data_dir is None
 
 

@@ -95,13 +95,11 @@ def test_a_record_too_many_that_comes_later_fails_the_block_within_its_time(orde
 
 
 def test_where_nothing_should_come_a_record_is_told_at_once(orders: Topic) -> None:
-    began = time.monotonic()
     with (
         pytest.raises(AssertionError, match=re.escape("1 record came to orders, and none should: [b'one']")),
-        orders.expect(0, within_ms=60_000),
+        orders.expect(0, within_ms=3_600_000),
     ):
         orders.produce(b"one")
-    assert time.monotonic() - began < 30
 
 
 def test_where_nothing_should_come_the_block_takes_its_time_and_no_other_record_counts(orders: Topic) -> None:

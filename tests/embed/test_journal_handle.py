@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,11 +97,9 @@ def in_a_moment(do: Callable[[], object]) -> threading.Thread:
 
 def test_a_wait_ends_when_the_request_arrives_though_it_is_not_answered_yet(broker: Broker, wire: Wire) -> None:
     client = in_a_moment(lambda: wire.send(fetch(max_wait_ms=30_000), 4))
-    began_s = time.monotonic()
     (entry,) = broker.requests.wait_for("Fetch", topic="orders", timeout_ms=20_000)
     client.join()
     assert entry.is_in_service
-    assert time.monotonic() - began_s < 15
 
 
 def test_a_wait_that_is_in_vain_tells_what_came(broker: Broker, wire: Wire) -> None:

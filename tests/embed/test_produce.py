@@ -15,6 +15,7 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.flush import FlushWork
+from support.until import PATIENCE
 
 
 def recovery_point(broker: Broker) -> int:
@@ -113,7 +114,7 @@ def test_delete_records_returns_when_every_live_replica_has_followed() -> None:
 
 
 def test_delete_records_that_a_replica_does_not_follow_times_out() -> None:
-    with Cluster(brokers=2, topics=REPLICATED, config={"request.timeout.ms": 100}) as cluster:
+    with Cluster(brokers=2, topics=REPLICATED, config={"request.timeout.ms": 1_000 * PATIENCE}) as cluster:
         cluster.produce("orders", b"one")
         cluster.hold(3 - cluster.leader("orders"))
         with pytest.raises(RequestTimedOut, match="not every live replica has deleted the records"):

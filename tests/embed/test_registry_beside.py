@@ -56,13 +56,15 @@ def test_it_keeps_its_port_and_its_schemas_over_a_stop_and_a_crash() -> None:
 
 
 def test_the_given_port_is_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.socket() as held:  # without listening: no other process gets the port meanwhile
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
         broker = Broker(registry=True, registry_port=port)
-        with pytest.raises(PortTaken, match="schema registry"):
+        with socket.create_server(("127.0.0.1", port)), pytest.raises(PortTaken, match="schema registry"):
             broker.start()
-    with broker:
-        assert broker.registry_url == f"http://127.0.0.1:{port}"
+        with broker:
+            assert broker.registry_url == f"http://127.0.0.1:{port}"
 
 
 MONEY_FILE = 'syntax = "proto3"; package shop; message Money { int64 units = 1; }'

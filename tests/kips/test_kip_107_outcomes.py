@@ -22,7 +22,7 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import ConnectionClosed
 from support.replicated_orders import LONG_MS, ORDERS, Deletion, Replicas
-from support.until import until
+from support.until import PATIENCE, until
 
 # Step 4: the wait, and its outcomes
 
@@ -206,7 +206,8 @@ async def test_a_leader_that_does_not_answer_leaves_its_partitions_and_no_others
                 return await handler.function(request, context)
 
             monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, handler.answered_by(be_silent))
-            results = await client.delete_records_before({("orders", n): 1 for n in range(3)}, timeout_ms=1_000)
+            wanted = {("orders", number): 1 for number in range(3)}
+            results = await client.delete_records_before(wanted, timeout_ms=1_000 * PATIENCE)
         assert results[("orders", 0)].low_watermark == -1
         assert isinstance(results[("orders", 0)].error, RequestTimedOut)
         assert {number: results[("orders", number)] for number in (1, 2)} == {1: (1, None), 2: (1, None)}

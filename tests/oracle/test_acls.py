@@ -139,6 +139,7 @@ def prepare(server: ServerProcess) -> bytes:
             ]
             found = m.OffsetFetchRequest.Group(group_id=GROUP, topics=[])
             answers.append(wire.ask(m.OffsetFetchRequest(group_id=GROUP, groups=[found])))
+            # short: no transaction begins
             answers.append(wire.ask(m.InitProducerIdRequest(transactional_id="warm-up", transaction_timeout_ms=1000)))
             rights = wire.ask(m.DescribeAclsRequest(**EVERYTHING)).resources
             if not any(code for answer in answers for code in codes(answer)) and sum(

@@ -239,5 +239,6 @@ def test_the_console_consumer_commits_for_its_group(
     first = tool("ConsoleConsumer", "--topic", topic, "--group", group, "--from-beginning", *limits)
     assert len(first.lines) == 2 * RECORDS
     assert offsets(server, group) == {(topic, 0): RECORDS, (topic, 1): RECORDS}
+    # short: there is nothing to read
     again = tool("ConsoleConsumer", "--topic", topic, "--group", group, "--timeout-ms", 2_000)
     assert again.lines == []

@@ -196,6 +196,7 @@ def test_a_member_joins_again_while_it_is_to_give_up(same_answers: SameAnswers) 
 def test_a_member_that_gives_nothing_up_in_time(same_answers: SameAnswers) -> None:
     def script(transcript: Transcript) -> None:
         with consumer_cast(transcript, t=4) as cast:
+            # short: it begins when a is told to give up its partitions, and has to pass
             cast.join("a", "a", "t", rebalance_timeout_ms=700)
             cast.join("b", "b", "t")
             cast.beat("a is told to give up", "a", owned={"t": range(4)})

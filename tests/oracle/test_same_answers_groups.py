@@ -9,8 +9,8 @@ from support.transcript import SameAnswers, Transcript
 from support.until import until
 
 SHARE_MS = 4_000
-"""Milliseconds after which a member that does not ask for its share is out, by the wall clock of both servers: on a
-busy machine the steps before that have taken more than one second."""
+"""Milliseconds after which a member is out that does not join again, or does not ask for its share, by the wall clock
+of both servers: on a busy machine the steps before that have taken more than one second."""
 
 
 def test_one_member_in_every_version(same_answers: SameAnswers) -> None:
@@ -291,10 +291,10 @@ def test_a_member_that_does_not_join_again_in_time(same_answers: SameAnswers) ->
     def script(transcript: Transcript) -> None:
         with cast_of(transcript) as cast:
             group = cast.group
-            settled(cast, "a", "b", "i1", rebalance_ms=1_000)
-            cast.begin(join(group, rebalance_ms=1_000), 3, name="c")
+            settled(cast, "a", "b", "i1", rebalance_ms=SHARE_MS)
+            cast.begin(join(group, rebalance_ms=SHARE_MS), 3, name="c")
             assert cast.is_waiting("c")
-            cast.begin(join(group, cast.ids["a"], rebalance_ms=1_000), name="a")
+            cast.begin(join(group, cast.ids["a"], rebalance_ms=SHARE_MS), name="a")
             for name in "ac":
                 cast.end(f"{name} in the next generation", name=name)
             cast.ask("who missed it", heartbeat(group, cast.ids["b"], 3))

@@ -155,6 +155,7 @@ def test_what_is_otherwise_is_meant_so(wires: list[Wire]) -> None:
         error, *_ = produce(wires[0], "new", version, None)
         assert is_listed("Produce", "null records, v0 to v2", error, "no answer")
     address = ":".join(map(str, wires[1].socket.getpeername()))
+    # short: no answer comes
     with Wire(address, timeout_s=1) as impatient, pytest.raises(TimeoutError):
         produce(impatient, "new", 2, None)
 

@@ -5,6 +5,7 @@ The one thing asked of a launch command: its first line on stdout is the address
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -13,7 +14,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -75,6 +77,7 @@ class ServerProcess:
         self._says_its_address = port == 0
         self._process: subprocess.Popen[bytes] | None = None
         _written_before.setdefault(log, 0)
+        self._release_port: Callable[[], object] = lambda: None
         self.start()
 
     @property
@@ -97,9 +100,19 @@ class ServerProcess:
                 self.host, port = self._first_line(deadline).rsplit(":", 1)
                 self.port = int(port)
             until(lambda: self._is_up(deadline), timeout_s=self.start_timeout, poll_s=0.01)
+            self._release_port()
         except BaseException:
             self.kill()
             raise
+
+    def _hold_port(self) -> None:
+        """Keep the port from other processes until the server answers again: it is bound, and nothing listens there.
+        Servers set SO_REUSEADDR, too, and can bind it."""
+        bound = socket.socket()
+        self._release_port = weakref.finalize(self, bound.close)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # another process was quicker; the start reports it
+            bound.bind((self.host, self.port))
 
     def kill(self) -> None:
         """End the process as `kill -9` does; what it had written to files stays."""
@@ -134,6 +147,8 @@ class ServerProcess:
         finally:
             if process.stdout is not None:
                 process.stdout.close()
+            self._release_port()
+            self._hold_port()
 
     def _first_line(self, deadline: float) -> str:
         assert self._process is not None

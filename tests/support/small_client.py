@@ -44,7 +44,7 @@ class SmallClient(Wire):
         self.sequence += 1
         Topic = m.ProduceRequest.Topic
         sent = Topic(name=topic, partition_data=[Topic.Partition(index=0, records=batch)])
-        request = m.ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1000, topic_data=[sent])
+        request = m.ProduceRequest(transactional_id=name, acks=-1, timeout_ms=30_000, topic_data=[sent])
         answer = self.ask(request, version)
         return int(answer.responses[0].partition_responses[0].error_code)
 

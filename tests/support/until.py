@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -13,6 +14,8 @@ T = TypeVar("T")
 TIMEOUT_S = 60.0
 """Seconds that a busy machine may take for anything that a test waits for."""
 POLL_S = 0.005
+PATIENCE = int(os.environ.get("KMINI_PATIENCE", "1"))
+"""Factor of the time-outs that tests give to clients and let pass: more than 1 where tests run beside each other."""
 
 
 def until(

@@ -22,8 +22,8 @@ from kmini.broker.snapshots import SnapshotError
 from kmini.control.connected import ConnectedBroker, ConnectedCluster
 from kmini.protocol.errors import OffsetOutOfRange, ResourceNotFound, TopicAlreadyExists, UnknownTopicOrPartition
 from support.control_api import ControlApi, control_api
+from support.own_threads import own_threads, until_no_thread_is_new
 from support.small_client import SmallClient
-from support.until import until
 
 
 def in_the_background(work: Any) -> threading.Thread:
@@ -350,10 +350,10 @@ def test_a_wrong_token_is_told_and_the_right_one_serves() -> None:
 
 
 def test_a_connection_leaves_nothing_behind(server: ControlApi) -> None:
-    threads = set(threading.enumerate())
+    before = own_threads()
     with kmini.connect(server.url) as broker:
         broker.topics()
-    until(lambda: set(threading.enumerate()) == threads)
+    until_no_thread_is_new(before)
     with pytest.raises(RuntimeError, match="the broker does not run"):
         broker.topics()
     broker.close()

@@ -13,6 +13,7 @@ from kmini.client import Sasl
 from kmini.doctor.addresses import is_loopback
 from kmini.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kmini.protocol.messages.metadata import MetadataResponse
+from support.until import PATIENCE
 
 from .conftest import Examine
 
@@ -76,7 +77,7 @@ def test_a_port_that_nothing_listens_at_is_named(diagnose: Examine, broker: Brok
 def test_an_address_that_says_nothing_is_named_after_the_time_limit(diagnose: Examine, broker: Broker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         broker.advertise(*silent.getsockname())
-        found = diagnose(broker.bootstrap_servers, timeout_ms=1_000)["address-does-not-answer"]
+        found = diagnose(broker.bootstrap_servers, timeout_ms=1_000 * PATIENCE)["address-does-not-answer"]
     assert "accepts connections but does not answer as a Kafka broker" in found.text
 
 

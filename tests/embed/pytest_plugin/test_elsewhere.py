@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
 
 from kmini import Broker
+from support.own_threads import own_threads, until_no_thread_is_new
 
 
 @pytest.fixture(scope="module")
@@ -210,14 +210,9 @@ def test_without_workers_there_is_nothing_to_share(run_pytest) -> None:
 
 
 def test_the_shared_broker_ends_with_the_run(run_pytest) -> None:
-    before = brokers_here()
+    before = own_threads()
     run_pytest("def test_it(kafka_topic): pass", "-n", "1", "--kafka-shared", plugins=("xdist",))
-    assert brokers_here() == before
-
-
-def brokers_here() -> int:
-    """How many brokers run in this process: each has a thread."""
-    return sum(thread.name == "kmini" for thread in threading.enumerate())
+    until_no_thread_is_new(before)
 
 
 def test_a_failed_test_shows_what_the_other_kafka_tells(run_pytest, elsewhere: Broker) -> None:

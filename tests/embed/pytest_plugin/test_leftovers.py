@@ -219,16 +219,14 @@ def test_a_broker_that_its_test_has_stopped_is_replaced(run_pytest):
 
 @pytest.mark.parametrize("scope", ["session", "function"])
 def test_the_end_of_a_test_does_not_wait_for_clients_that_poll(run_pytest, scope: str):
-    """A consumer in a thread polls on, and its fetches are answered in an hour."""
+    """A consumer in a thread polls on, and its fetches would be answered in an hour."""
     pytest.importorskip("confluent_kafka")
     text = """
     import threading
-    import time
 
     from confluent_kafka import Consumer
 
     ended = threading.Event()
-    began = []
 
     def poll(servers, topic, asked):
         consumer = Consumer({"bootstrap.servers": servers, "group.id": "polls", "log_level": 0})
@@ -245,12 +243,11 @@ def test_the_end_of_a_test_does_not_wait_for_clients_that_poll(run_pytest, scope
         threads[0].start()
         assert asked.wait(60)
         kafka_broker.requests.wait_for("JoinGroup", group="polls", timeout_ms=60_000)
-        began.append(time.monotonic())
 
     threads = []
 
     def test_next(kafka_broker):
-        assert time.monotonic() - began[0] < 5
+        assert threads[0].is_alive()
         ended.set()
         threads[0].join()
     """

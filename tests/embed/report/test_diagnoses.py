@@ -316,7 +316,7 @@ def broker() -> Iterator[Broker]:
 
 def test_a_transaction_that_timed_out_is_told_as_aborted(broker: Broker) -> None:
     with SmallClient(broker.bootstrap_servers, "order-service") as service:
-        service.begin("order-tx", "orders", timeout_ms=1_000)
+        service.begin("order-tx", "orders", timeout_ms=30_000)
         assert service.produce("orders") == 0
         broker.clock.advance("1m", liveness=True)
         broker.transactions.wait_ended("order-tx")
