@@ -30,6 +30,7 @@ from kmini.protocol.messages import (
 )
 from kmini.protocol.primitives import STRING, Array, Int8, Int32, String, unsigned_varint
 from kmini.protocol.schema import REQUIRED, Message, Request, Struct, field
+from support.for_each import for_each
 from support.mutation import mutated
 
 pytestmark = pytest.mark.usefixtures("form")  # compiled and interpreted
@@ -301,7 +302,7 @@ def test_large_requests_of_honest_clients_are_within_the_limits(what: str, memor
     assert memory_of(decoded) <= limit(type(request), frame)
 
 
-@pytest.mark.parametrize("response", [request.response for request in REQUESTS.values()], ids=lambda cls: cls.name)
+@for_each("response", [request.response for request in REQUESTS.values()], ids=lambda cls: cls.name)
 def test_large_responses_of_honest_brokers_are_within_the_limits(response: type[Message]) -> None:
     for version in range(response.min_version, response.max_version + 1):
         message = grown(response, version, 1_500)
