@@ -13,6 +13,7 @@ from kmini.protocol.records.record import Record
 from kmini.storage.inspect.dump import dump
 from support.batches import with_crc
 from support.dumps import batch, damage, lines, write
+from support.for_each import for_each
 
 LOG = "orders-0/00000000000000000000.log"
 
@@ -194,7 +195,7 @@ def test_records_that_the_checksum_does_not_betray_are_checked_too(filesystem) -
     assert reason.startswith("the batch from offset 0: ")
 
 
-@pytest.mark.parametrize("position", range(len(TWO_RECORDS)))
+@for_each("position", range(len(TWO_RECORDS)))
 def test_a_flipped_bit_anywhere_in_a_batch_is_noticed_or_harmless(filesystem, position: int) -> None:
     """The checksum covers all but the base offset and the leader epoch."""
     content = bytearray(TWO_RECORDS)
