@@ -32,6 +32,7 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=.typing $(BIN)/lint-imports
+	$(BIN)/python .ci/lint.py
 
 links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), after a module of embed/ or a folder came or went
 	$(BIN)/python .ci/links.py

@@ -1,7 +1,7 @@
 """The tables, figures and pictures of docs/performance.md: `python docs/performance_page.py` writes them.
 
 They come from bench/curves.json, which `make curves` measures; it calls this script at its end. The text between the
-markers of the page is replaced, the rest stays. A test compares page, pictures and file.
+markers of the page is replaced, the rest stays. `make lint` compares page and file.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from kmini.cli.environment import (
 )
 from kmini.cli.wanted_topics import NewTopic
 from support.container_variables import config_of
+from support.for_each import for_each
 
 
 def refusal_of(environ: dict[str, str]) -> str:
@@ -46,7 +47,7 @@ def test_a_key_comes_back_from_its_variable(key: str) -> None:
     assert key_of(variable_of(key)) == key
 
 
-@pytest.mark.parametrize("key", [key for key in BROKER_KEYS if not key.startswith("kmini.")])
+@for_each("key", [key for key in BROKER_KEYS if not key.startswith("kmini.")])
 def test_every_setting_can_be_said(key: str) -> None:
     line = BROKER_KEYS[key]
     text = line.text(line.default) or ""

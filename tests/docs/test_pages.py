@@ -35,7 +35,6 @@ REGISTRY = "http://localhost:8081"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# ([\w/]+\.(?:py|ini))\n")
 """The first line of a block that says in which file it stands."""
-LINK = re.compile(r"\]\((?!https?://)([^)#]*)(#[^)]*)?\)")
 
 
 class Program(NamedTuple):
@@ -140,17 +139,6 @@ def test_the_java_program_runs(need_kafka: None, broker: Broker, tmp_path: Path)
     file = tmp_path / "Orders.java"
     file.write_text(program.text.replace(ADDRESS, broker.bootstrap_servers))
     check(program, [*apache_kafka.java_command("-XX:TieredStopAtLevel=1"), str(file)], tmp_path)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
-    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
-        linked = (page.parent / target).resolve() if target else page
-        assert linked.exists(), target
-        if anchor:
-            headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
-            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-            assert anchor[1:] in slugs, anchor
 
 
 def third_party_imports(module: Path) -> set[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from kmini import Broker, Cluster, ConfigError
 from kmini.argument_checks import ARGUMENTS
+from support.for_each import for_each
 from support.method_cases import (
     GOOD,
     METHODS,
@@ -23,7 +24,7 @@ from support.method_cases import (
 )
 
 
-@pytest.mark.parametrize("case", TAKING, ids=str)
+@for_each("case", TAKING, ids=str)
 def test_a_wrong_type_of_any_argument_is_told_by_name(hosts: dict[str, Any], case: Case) -> None:
     for parameter in case.parameters:
         for value in WRONG_TYPES[parameter.name]:
@@ -35,7 +36,7 @@ def test_a_wrong_type_of_any_argument_is_told_by_name(hosts: dict[str, Any], cas
                 check_sentence(caught.value)
 
 
-@pytest.mark.parametrize("case", TAKING, ids=str)
+@for_each("case", TAKING, ids=str)
 def test_a_wrong_value_of_any_argument_is_told_by_name(hosts: dict[str, Any], case: Case) -> None:
     for parameter in case.parameters:
         for value in WRONG_VALUES.get(parameter.name, []):
@@ -47,7 +48,7 @@ def test_a_wrong_value_of_any_argument_is_told_by_name(hosts: dict[str, Any], ca
                 check_sentence(caught.value)
 
 
-@pytest.mark.parametrize("case", METHODS, ids=str)
+@for_each("case", METHODS, ids=str)
 def test_a_missing_or_unknown_argument_is_told_with_the_name_of_the_method(hosts: dict[str, Any], case: Case) -> None:
     name = case.path.rpartition(".")[2]
     needed = [parameter.name for parameter in case.parameters if parameter.default is inspect.Parameter.empty]
@@ -159,7 +160,7 @@ WRONG_OPTIONS: list[tuple[type, dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "options", "expected", "told"), WRONG_OPTIONS)
+@for_each(("cls", "options", "expected", "told"), WRONG_OPTIONS)
 def test_a_wrong_option_is_told_by_name_before_anything_starts(
     cls: type, options: dict[str, Any], expected: type[Exception], told: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import socket
 import threading
@@ -273,3 +274,12 @@ def test_a_reset_ends_a_pause() -> None:
         with Wire(broker.bootstrap_servers) as wire:
             wire.ask(MetadataRequest())
         broker.pause()
+
+
+def test_a_broker_that_works_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker() as broker, caplog.at_level(logging.INFO):
+        with Wire(broker.bootstrap_servers) as wire:
+            wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="orders")]), 9)
+        broker.produce("orders", b"placed")
+        assert len(broker.records("orders")) == 1
+    assert caplog.messages == []

@@ -9,6 +9,7 @@ import pytest
 
 from kmini.broker.faults.acts import ACTS
 from kmini.fault_draft import FaultDraft
+from support.for_each import for_each
 
 
 def draft(**conditions: Any) -> FaultDraft[Any]:
@@ -71,7 +72,7 @@ ARMING: list[tuple[Callable[[Any], Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("arm", "act"), ARMING, ids=told)
+@for_each(("arm", "act"), ARMING, ids=told)
 def test_a_word_that_acts_is_the_act_of_the_rule(arm: Callable[[Any], Any], act: dict[str, Any]) -> None:
     assert arm(draft()) == ({}, act)
 

@@ -74,6 +74,15 @@ def test_an_end_that_hangs_is_given_up_and_says_where_the_thread_is(monkeypatch:
     hanging.result(60)
 
 
+OWN_S = [0, 5, 10, 0, 3.001, 600, 600]
+"""Seconds that the calls of the next two tests may take: retention and a moved clock may work on many logs."""
+
+
+def assert_beyond(deadlines: list[float | None], own: list[float]) -> None:
+    """`own` are the calls' own time-outs: the deadlines leave each of them half a minute more."""
+    assert [pair for pair in zip(deadlines, own, strict=True) if pair[0] is None or pair[0] < pair[1] + 30] == []
+
+
 def test_every_blocking_call_has_a_deadline_beyond_its_own_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with Cluster(brokers=1, topics=["orders"]) as cluster:
         deadlines: list[float | None] = []
@@ -92,7 +101,7 @@ def test_every_blocking_call_has_a_deadline_beyond_its_own_time_out(monkeypatch:
             pass
         orders.apply_retention()
         cluster.clock.advance("1s")
-        assert deadlines == [60, 65, 70, 60, 63.001, 1_800, 1_800]
+        assert_beyond(deadlines, OWN_S)
 
 
 async def test_every_awaited_call_has_the_deadline_of_the_blocking_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +123,7 @@ async def test_every_awaited_call_has_the_deadline_of_the_blocking_one(monkeypat
         await orders.apply_retention()
         await cluster.clock.advance("1s")
         await cluster.faults.on("Produce", topic="orders").drop()
-        assert deadlines == [60, 65, 70, 60, 63.001, 1_800, 1_800, 60]
+        assert_beyond(deadlines, [*OWN_S, 0])
 
 
 async def test_an_awaited_call_past_its_deadline_says_where_it_hangs_and_is_cancelled() -> None:

@@ -17,6 +17,7 @@ from kmini.protocol.errors import (
     RequestTimedOut,
     UnknownTopicOrPartition,
 )
+from support.for_each import for_each
 from support.method_cases import GOOD, METHODS, Case, callers, check_sentence
 
 
@@ -70,7 +71,7 @@ def test_a_cluster_whose_brokers_all_died_says_so() -> None:
         cluster.create_topic("more")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "case",
     [
         case

@@ -9,6 +9,7 @@ import pytest
 from kmini import Broker
 from kmini.protocol.records.record import Record
 from kmini.records import TOMBSTONE, TOMBSTONE_HEADER, is_tombstone, tombstone
+from support.for_each import for_each
 
 
 class Fields(NamedTuple):
@@ -77,8 +78,8 @@ def test_what_one_call_returns_no_other_call_shares() -> None:
     assert tombstone(b"k")["headers"] == [TOMBSTONE]
 
 
-@pytest.mark.parametrize("shape", [Fields, Methods])
-@pytest.mark.parametrize(
+@for_each("shape", [Fields, Methods])
+@for_each(
     ("value", "headers", "expected"),
     [
         (b"v", [], False),

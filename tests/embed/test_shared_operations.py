@@ -20,6 +20,7 @@ from kmini.protocol.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from support.for_each import for_each
 from support.method_cases import TAKING, Case, arguments, callers, check_documented, check_sentence
 
 TOPIC_METHODS = [
@@ -32,7 +33,7 @@ TOPIC_METHODS = [
 NO_TOPIC = re.escape("there is no topic ordres; there are: orders")
 
 
-@pytest.mark.parametrize("case", TOPIC_METHODS, ids=str)
+@for_each("case", TOPIC_METHODS, ids=str)
 def test_a_misspelt_topic_is_told_with_those_that_exist(hosts: dict[str, Any], case: Case) -> None:
     waits = case.path == "wait_for_records" or case.path.endswith(".caught_up")
     expected = RequestTimedOut if waits else UnknownTopicOrPartition
@@ -75,7 +76,7 @@ def test_internal_topics_are_not_suggested(hosts: dict[str, Any]) -> None:
         hosts["cluster"].records("ordres")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "case",
     [
         case

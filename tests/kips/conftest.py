@@ -1,5 +1,6 @@
 """A broker, a raw connection to it, and what a broker for tests can be made to meet."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -10,10 +11,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker, Cluster
-from kmini.broker.api.request_context import Context
-from kmini.broker.purgatory import Operation
 from kmini.protocol.errors import NONE
-from kmini.protocol.messages.delete_records import DeleteRecordsRequest
 from kmini.protocol.messages.describe_configs import TOPIC
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -69,24 +67,6 @@ def run_command() -> Callable[..., "subprocess.CompletedProcess[str]"]:
 
 
 @pytest.fixture
-def unanswered_delete_records(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have DeleteRecords requests wait until their client leaves."""
-
-    class Never(Operation):
-        keys = ()
-
-        def is_complete(self) -> bool:
-            return False
-
-    async def wait(request: DeleteRecordsRequest, context: Context) -> None:
-        await context.wait(Never(), timeout_ms=60_000)
-
-    handlers = broker._operations.core.server.handlers
-    silent = handlers[DeleteRecordsRequest.api_key].answered_by(wait)
-    monkeypatch.setitem(handlers, DeleteRecordsRequest.api_key, silent)
-
-
-@pytest.fixture
 def replicas() -> Iterator[Replicas]:
     with Cluster(brokers=3) as cluster:
         made = Replicas(cluster)
@@ -94,9 +74,9 @@ def replicas() -> Iterator[Replicas]:
         made.close()
 
 
-@pytest.fixture(params=["nothing", "the leader", "a follower"])
+@pytest.fixture(params=["nothing", "the leader", "a follower"] if os.environ.get("KMINI_SOAK") else ["nothing"])
 def after_kill(request: pytest.FixtureRequest, replicas: Replicas) -> Replicas:
-    """The same after `kill -9` and restart of one of them."""
+    """The same, and with KMINI_SOAK also after `kill -9` and restart of one of them."""
     if request.param != "nothing":
         replicas.kill_and_restart(replicas.leader if request.param == "the leader" else replicas.followers[0])
     return replicas

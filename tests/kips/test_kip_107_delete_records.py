@@ -111,12 +111,6 @@ def test_fetch_carries_the_log_start_offset_both_ways_from_version_5(broker: Bro
     assert fetch(wire, "orders", 4, version=4).log_start_offset == -1
 
 
-def test_a_log_start_offset_that_a_consumer_sends_is_ignored(broker: Broker, wire: Wire) -> None:
-    fill(broker, "orders", 10)
-    answer = fetch(wire, "orders", 0, log_start_offset=8)
-    assert (answer.error_code, answer.log_start_offset) == (NONE, 0)
-
-
 def test_an_offset_of_minus_one_means_the_high_watermark(broker: Broker, wire: Wire) -> None:
     fill(broker, "orders", 10)
     assert delete(wire, {("orders", 0): -1}) == {("orders", 0): (10, NONE)}
@@ -133,16 +127,6 @@ async def test_delete_records_before_gives_a_result_for_every_partition(broker: 
     assert results[("orders", 0)] == (4, None)
     assert results[("orders", 7)].low_watermark == -1
     assert isinstance(results[("orders", 7)].error, UnknownTopicOrPartition)
-
-
-async def test_offsets_for_times_turn_a_timestamp_into_the_offset_to_delete_before(broker: Broker) -> None:
-    await asyncio.to_thread(fill, broker, "orders", 10)
-    async with Client(broker.bootstrap_servers) as client:
-        offsets = await client.list_offsets({("orders", 0): 1_000_006})
-        results = await client.delete_records_before(
-            {partition: found.offset for partition, found in offsets.items()}, timeout_ms=5_000
-        )
-    assert results[("orders", 0)].low_watermark == 6
 
 
 # Public interfaces, 3): the checkpoint file
@@ -173,20 +157,6 @@ def test_the_script_takes_a_file_of_offsets(broker: Broker, tmp_path: Path, run_
 # Proposed changes: soft delete
 
 
-def test_segments_whose_largest_offset_is_below_leave_the_log_with_the_request(broker: Broker, wire: Wire) -> None:
-    fill(broker, "orders", 10, ONE_RECORD_SEGMENTS)
-    assert segments(broker, "orders") == list(range(10))
-    delete(wire, {("orders", 0): 4})
-    assert segments(broker, "orders") == [4, 5, 6, 7, 8, 9]
-
-
-def test_the_active_segment_goes_too_when_everything_is_deleted(broker: Broker, wire: Wire) -> None:
-    fill(broker, "orders", 10)
-    delete(wire, {("orders", 0): 10})
-    assert segments(broker, "orders") == [10]
-    assert broker.produce("orders", b"next") == 10
-
-
 def test_data_in_the_middle_of_a_segment_stays_on_disk_and_is_not_exposed(broker: Broker, wire: Wire) -> None:
     fill(broker, "orders", 10)
     size = (log_dir(broker) / "orders-0" / f"{0:020d}.log").stat().st_size
@@ -202,16 +172,6 @@ def test_deleted_files_are_unlinked_after_the_delay(broker: Broker, wire: Wire) 
     assert len(list(folder.glob("*.log.deleted"))) == 4
     broker.advance_clock(62_000)
     assert list(folder.glob("*.deleted")) == []
-
-
-# Interaction between user application and brokers, step 3
-
-
-def test_the_log_start_offset_never_goes_back(broker: Broker, wire: Wire) -> None:
-    fill(broker, "orders", 10)
-    assert delete(wire, {("orders", 0): 6}) == {("orders", 0): (6, NONE)}
-    assert delete(wire, {("orders", 0): 2}) == {("orders", 0): (6, NONE)}
-    assert broker.offsets("orders").log_start_offset == 6
 
 
 # Step 4: outcomes
@@ -247,28 +207,7 @@ def test_a_topic_that_is_compacted_and_deleted_allows_it(broker: Broker, wire: W
     assert delete(wire, {("both", 0): 1}) == {("both", 0): (1, NONE)}
 
 
-# Step 9 and the end of the wait
-
-
-async def test_without_an_answer_the_client_says_minus_one_and_timed_out(
-    broker: Broker, unanswered_delete_records: None
-) -> None:
-    await asyncio.to_thread(fill, broker, "orders", 10)
-    async with Client(broker.bootstrap_servers) as client:
-        results = await client.delete_records_before({("orders", 0): 4}, timeout_ms=300)
-    assert results[("orders", 0)].low_watermark == -1
-    assert isinstance(results[("orders", 0)].error, RequestTimedOut)
-
-
 # Routine operation in the broker
-
-
-def test_only_records_from_the_log_start_offset_on_can_be_fetched(broker: Broker, wire: Wire) -> None:
-    fill(broker, "orders", 10)
-    delete(wire, {("orders", 0): 4})
-    assert [fetch(wire, "orders", offset).error_code for offset in (0, 3)] == [OffsetOutOfRange.code] * 2
-    assert [record.offset for record in decode_all(fetch(wire, "orders", 4).records)] == list(range(4, 10))
-    assert [record.offset for record in broker.records("orders")] == list(range(4, 10))
 
 
 def test_a_batch_that_straddles_the_log_start_offset_is_sent_whole(broker: Broker, wire: Wire) -> None:
@@ -356,16 +295,6 @@ def produce(wire: Wire, topic: str, count: int) -> None:
         assert response.responses[0].partition_responses[0].error_code == NONE
 
 
-# ListOffsetRequest
-
-
-def test_the_earliest_offset_of_list_offsets_is_the_log_start_offset(broker: Broker, wire: Wire) -> None:
-    fill(broker, "orders", 10)
-    assert earliest(wire, "orders") == 0
-    delete(wire, {("orders", 0): 4})
-    assert earliest(wire, "orders") == 4
-
-
 # Step 4, the wait itself
 
 
@@ -382,12 +311,3 @@ def test_the_wait_ends_with_the_topic(broker: Broker, wire: Wire, lagging_replic
     broker.delete_topic("orders")
     response = wire.receive(DeleteRecordsResponse, 2, correlation_id)
     assert response.topics[0].partitions[0].error_code == UnknownTopicOrPartition.code
-
-
-def test_a_request_that_times_out_tells_the_low_watermark_and_its_effect_stays(
-    broker: Broker, wire: Wire, lagging_replica
-) -> None:
-    fill(broker, "orders", 10)
-    lagging_replica("orders", 2)
-    assert delete(wire, {("orders", 0): 4}, timeout_ms=1) == {("orders", 0): (2, RequestTimedOut.code)}
-    assert broker.offsets("orders").log_start_offset == 4

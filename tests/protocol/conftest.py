@@ -1,4 +1,4 @@
-"""What tests of all messages share: the list of them, random ones, and what they weigh."""
+"""What tests of all messages share: random ones, and what they weigh."""
 
 import random
 import sys
@@ -9,33 +9,16 @@ import pytest
 
 from kmini.protocol import compile, compiled_codecs, messages
 from kmini.protocol.compile import COMPILED_MESSAGES
-from kmini.protocol.messages import REQUESTS
-from kmini.protocol.schema import NEVER, Message, Struct, Type
+from kmini.protocol.schema import Message, Struct, Type
 from support.extension_modules import FORMS, load_form
 
 INTEGERS = {"b": 8, "h": 16, "H": 16, "i": 32, "I": 32, "q": 64}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with `message_class` and `version` runs for every message in every version, and one with `form` on both
-    forms of the codecs: compiled, where a message is compiled, and interpreted."""
-    fixtures = set(metafunc.fixturenames)
-    if {"message_class", "version"} <= fixtures:
-        classes = [cls for request in REQUESTS.values() for cls in (request, request.response)]
-        each = [(cls, version) for cls in classes for version in range(cls.min_version, cls.max_version + 1)]
-        if "form" not in fixtures:
-            ids = [f"{cls.__name__}-v{version}" for cls, version in each]
-            metafunc.parametrize(("message_class", "version"), each, ids=ids)
-            return
-        forms = [(*one, form) for one in each for form in FORMS if form == "interpreted" or is_compiled(*one)]
-        ids = [f"{cls.__name__}-v{version}-{form}" for cls, version, form in forms]
-        metafunc.parametrize(("message_class", "version", "form"), forms, ids=ids, indirect=["form"])
-    elif "form" in fixtures:
+    """A test with `form` runs on both forms of the codecs: compiled, where a message is compiled, and interpreted."""
+    if "form" in metafunc.fixturenames:
         metafunc.parametrize("form", FORMS, indirect=True)
-
-
-def is_compiled(cls: type[Message], version: int) -> bool:
-    return version >= COMPILED_MESSAGES.get(cls.__name__, NEVER)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from kmini.protocol.messages import (
 from kmini.protocol.messages.headers import encode_response_header
 from kmini.protocol.schema import Response
 from support.extension_modules import FORMS, load_form
+from support.for_each import for_each
 
 MIB = 1024 * 1024
 ASK = DeleteRecordsRequest(topics=[], timeout_ms=1)
@@ -73,8 +74,8 @@ def test_pipelined_requests_are_answered_in_order_however_the_bytes_are_cut() ->
     assert [response.throttle_time_ms for response in received] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray])
-@pytest.mark.parametrize("pieces", [(1, 0), (2, 0), (1, 3), (3, 1), (1, -3)])
+@for_each("kind", [bytes, bytearray])
+@for_each("pieces", [(1, 0), (2, 0), (1, 3), (3, 1), (1, -3)])
 def test_answers_that_arrive_whole_are_the_same_as_those_in_pieces(pieces: tuple[int, int], kind: type) -> None:
     """Cut behind a number of whole answers, and so many bytes before or after that."""
     client, server = pair()

@@ -22,6 +22,7 @@ from kmini.protocol.compile import COMPILED_MESSAGES, compiled, interpreted_deco
 from kmini.protocol.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 from kmini.protocol.schema import Message, Struct
 from support.extension_modules import TREE, load_form
+from support.for_each import for_each
 from support.mutation import EXTREMES, mutated
 
 CODECS = [
@@ -29,9 +30,7 @@ CODECS = [
     for name, first in COMPILED_MESSAGES.items()
     for version in range(first, getattr(messages, name).max_version + 1)
 ]
-each_codec = pytest.mark.parametrize(
-    ("cls", "version"), CODECS, ids=[f"{cls.__name__}-v{version}" for cls, version in CODECS]
-)
+each_codec = for_each("cls, version", CODECS)
 BUFFERS: list[Callable[[bytes], Any]] = [bytes, bytearray, memoryview, lambda data: memoryview(bytearray(data))]
 
 

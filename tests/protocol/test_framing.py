@@ -14,6 +14,7 @@ from kmini.protocol.framing import NEED_DATA, Frame, ServerConnection, frame_of,
 from kmini.protocol.messages.fetch import FetchResponse
 from kmini.protocol.messages.headers import RequestHeader, encode_response_header
 from support.extension_modules import FORMS, load_form
+from support.for_each import for_each
 
 MIB = 1024 * 1024
 PRODUCE, API_VERSIONS, DELETE_RECORDS = 0, 18, 21
@@ -237,8 +238,8 @@ def test_an_api_versions_request_of_a_version_to_come_is_handed_out() -> None:
     assert bytes(frame.body) == b"?"
 
 
-@pytest.mark.parametrize("rest", ["", "00", "7fff", "000261", "00016180", "000161ffffffff"])
-@pytest.mark.parametrize("api_key", [API_VERSIONS, 999])
+@for_each("rest", ["", "00", "7fff", "000261", "00016180", "000161ffffffff"])
+@for_each("api_key", [API_VERSIONS, 999])
 def test_what_we_do_not_serve_is_handed_out_though_its_header_cannot_be_read(api_key: int, rest: str) -> None:
     server = connection()
     server.receive_data(framed(struct.pack(">hhi", api_key, 99, 5) + bytes.fromhex(rest)))

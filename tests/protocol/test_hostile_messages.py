@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kmini.protocol.compile import COMPILED_MESSAGES
 from kmini.protocol.decoder_source import MAX_OBJECTS_PER_BYTE, SMALL_MESSAGE_MEMORY
 from kmini.protocol.errors import MalformedMessage
 from kmini.protocol.messages import (
@@ -29,7 +30,9 @@ from kmini.protocol.messages import (
     ProduceRequest,
 )
 from kmini.protocol.primitives import STRING, Array, Int8, Int32, String, unsigned_varint
-from kmini.protocol.schema import REQUIRED, Message, Request, Struct, field
+from kmini.protocol.schema import NEVER, REQUIRED, Message, Request, Struct, field
+from support.for_each import for_each
+from support.message_versions import TRIED
 from support.mutation import mutated
 
 pytestmark = pytest.mark.usefixtures("form")  # compiled and interpreted
@@ -39,12 +42,20 @@ def limit(cls: type[Message], frame: bytes) -> int:
     return max(SMALL_MESSAGE_MEMORY, cls.memory_per_byte * len(frame))
 
 
+def needs_form(form: str, cls: type[Message], version: int) -> None:
+    if form == "compiled" and version < COMPILED_MESSAGES.get(cls.__name__, NEVER):
+        pytest.skip("it is interpreted in either form")
+
+
+@for_each("message_class, version", TRIED)
 def test_mutated_messages_are_decoded_or_malformed(
     message_class: type[Message],
     version: int,
+    form: str,
     random_message: Callable[..., Any],
     memory_of: Callable[[Any], int],
 ) -> None:
+    needs_form(form, message_class, version)
     dice = random.Random(f"{message_class.__name__} {version}")
     for _ in range(100):
         valid = b"".join(random_message(message_class, version, dice).encode(version))
@@ -56,9 +67,11 @@ def test_mutated_messages_are_decoded_or_malformed(
         assert memory_of(message) <= limit(message_class, frame)
 
 
+@for_each("message_class, version", TRIED)
 def test_a_message_cut_anywhere_is_malformed(
-    message_class: type[Message], version: int, random_message: Callable[..., Any]
+    message_class: type[Message], version: int, form: str, random_message: Callable[..., Any]
 ) -> None:
+    needs_form(form, message_class, version)
     dice = random.Random(f"{message_class.__name__} {version}")
     valid = b"".join(random_message(message_class, version, dice).encode(version))
     for cut in {*range(min(len(valid), 100)), *(dice.randrange(len(valid)) for _ in range(100) if valid)}:
@@ -66,9 +79,11 @@ def test_a_message_cut_anywhere_is_malformed(
             message_class.decode(valid[:cut], version)
 
 
+@for_each("message_class, version", TRIED)
 def test_a_byte_too_many_is_malformed_in_a_response_and_left_alone_in_a_request(
-    message_class: type[Message], version: int, random_message: Callable[..., Any]
+    message_class: type[Message], version: int, form: str, random_message: Callable[..., Any]
 ) -> None:
+    needs_form(form, message_class, version)
     message = random_message(message_class, version, random.Random(5))
     valid = b"".join(message.encode(version))
     if issubclass(message_class, Request):
@@ -301,7 +316,7 @@ def test_large_requests_of_honest_clients_are_within_the_limits(what: str, memor
     assert memory_of(decoded) <= limit(type(request), frame)
 
 
-@pytest.mark.parametrize("response", [request.response for request in REQUESTS.values()], ids=lambda cls: cls.name)
+@for_each("response", [request.response for request in REQUESTS.values()], ids=lambda cls: cls.name)
 def test_large_responses_of_honest_brokers_are_within_the_limits(response: type[Message]) -> None:
     for version in range(response.min_version, response.max_version + 1):
         message = grown(response, version, 1_500)

@@ -25,6 +25,7 @@ from kmini.storage.filenames import (
     segment_file,
     segment_path,
 )
+from support.for_each import for_each
 
 UNIQUE = bytes(range(16))
 
@@ -36,8 +37,8 @@ def test_a_segment_file_is_named_by_twenty_digits() -> None:
     assert segment_path("d", 42, LOG, SWAP) == os.path.join("d", "00000000000000000042.log.swap")
 
 
-@pytest.mark.parametrize("kind", [LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, PRODUCER_SNAPSHOT])
-@pytest.mark.parametrize("suffix", ["", DELETED, CLEANED, SWAP])
+@for_each("kind", [LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, PRODUCER_SNAPSHOT])
+@for_each("suffix", ["", DELETED, CLEANED, SWAP])
 def test_every_segment_file_name_parses_back(kind: str, suffix: str) -> None:
     assert parse_segment_file(segment_file(1234, kind, suffix)) == SegmentFile(1234, kind, suffix)
 

@@ -21,6 +21,7 @@ from kmini.storage.old_formats.message_set_validation import validate_messages
 from kmini.storage.tombstone_flag import must_be_flagged
 from kmini.storage.validation import ValidatedRecords, validate
 from support.batches import CODECS, Item, batch
+from support.for_each import for_each
 
 NOW = 1_700_000_000_000
 NAME = b"kmini.tombstone"
@@ -92,8 +93,8 @@ def test_what_agrees_is_stored_as_it_was_sent(kernel: Any, codec: str) -> None:
     assert bytes(checked(built).records) == built
 
 
-@pytest.mark.parametrize("target", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
-@pytest.mark.parametrize("codec", CODECS)
+@for_each("target", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+@for_each("codec", CODECS)
 def test_a_topic_with_a_codec_of_its_own_keeps_the_flags(kernel: Any, codec: str, target: str) -> None:
     validated = checked(batch(ITEMS, codec=codec), compression_type=target)
     assert marks_in(validated) == MARKS
@@ -127,8 +128,8 @@ def test_records_with_other_offsets_are_renumbered_and_keep_their_flags(kernel: 
     assert validated.header.codec == CODECS[target]
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("claims", [False, True])
+@for_each("codec", CODECS)
+@for_each("claims", [False, True])
 def test_timestamps_are_what_they_would_be_without_flags(kernel: Any, codec: str, claims: bool) -> None:
     """Of a producer's own batch, and of one that claims log append time."""
     late = [item._replace(timestamp_delta=n * 7) for n, item in enumerate([BIT, Item(), Item(value=None)])]
@@ -157,8 +158,8 @@ def test_the_producer_and_its_transaction_stay() -> None:
     assert header.is_transactional
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("size", [65_530, 65_536, 200_000])
+@for_each("codec", CODECS)
+@for_each("size", [65_530, 65_536, 200_000])
 def test_records_of_any_size_are_flagged(kernel: Any, codec: str, size: int) -> None:
     """They come in pieces of 64 KiB from a codec."""
     items = [Item(value=b"x" * size, attributes=TOMBSTONE_BIT), Item(value=b"y" * size), Item(value=None)] * 2
@@ -221,10 +222,10 @@ class TestRefusals:
 
 
 class TestOldFormats:
-    @pytest.mark.parametrize("target", ["producer", "zstd"])
-    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-    @pytest.mark.parametrize("magic", [0, 1])
-    @pytest.mark.parametrize("refuses", [False, True])
+    @for_each("target", ["producer", "zstd"])
+    @for_each("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+    @for_each("magic", [0, 1])
+    @for_each("refuses", [False, True])
     def test_a_null_value_is_flagged_on_its_way_into_a_batch(
         self, kernel: Any, magic: int, codec: Codec, target: str, refuses: bool
     ) -> None:

@@ -23,6 +23,7 @@ from kmini.protocol.records.load_kernel import IS_COMPILED
 from kmini.protocol.records.record import Record
 from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords, is_cheap, validate
+from support.for_each import for_each
 
 NOW = 1_700_000_000_000
 CODECS = list(Codec)
@@ -281,9 +282,9 @@ class TestStoredForm:
         built = batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
         assert bytes(checked(built).records) == bytes(built)
 
-    @pytest.mark.parametrize("sent", CODECS)
-    @pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-    @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+    @for_each("sent", CODECS)
+    @for_each("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+    @for_each("timestamp_type", ["CreateTime", "LogAppendTime"])
     def test_the_topics_codec_is_forced(self, sent: Codec, wanted: str, timestamp_type: str) -> None:
         records = [record(b"value %d" % number, timestamp=NOW - 50 + number) for number in range(100)]
         built = batch(*records, codec=sent, producer_id=3, producer_epoch=1, base_sequence=7, transactional=True)
@@ -311,8 +312,8 @@ class TestStoredForm:
         with pytest.raises(InvalidRecord):
             checked(built, compression_type=wanted, kmini_tombstone_flag_enable=flagged)
 
-    @pytest.mark.parametrize("deltas", DELTAS)
-    @pytest.mark.parametrize(
+    @for_each("deltas", DELTAS)
+    @for_each(
         ("codec", "wanted"),
         [*((codec, "producer") for codec in CODECS[1:]), (Codec.NONE, "gzip"), (Codec.GZIP, "uncompressed")],
     )

@@ -16,6 +16,7 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.schema import REQUIRED, Field, Struct, Type
 from kmini.protocol.uuids import ZERO_UUID, format_uuid
 from kmini.testing import Wire
+from support.for_each import for_each
 
 ORDERS_ID = b"orders' own uuid"
 OTHER_ID = b"of another topic"
@@ -95,8 +96,7 @@ OTHER_NAMES = {"AlterUserScramCredentials", "UpdateFeatures", "DescribeUserScram
 """Requests with a field `name` that is not the name of a topic."""
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("api_key", sorted(HANDLERS))
+@for_each("api_key", sorted(HANDLERS))
 def test_each_topic_group_member_and_transaction_of_a_request_is_among_its_key_fields(api_key: int) -> None:
     cls = REQUESTS[api_key]
     if cls.name in OTHER_NAMES:

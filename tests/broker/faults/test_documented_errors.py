@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from kmini.broker.faults.documented_errors import DOCUMENTED, GENERAL, documented, possible
 from kmini.broker.faults.error_answers import levels
 from kmini.protocol import messages
 from kmini.protocol.errors import error_names
 from kmini.protocol.messages import MODULES, REQUESTS, message_name
+from support.for_each import for_each
 
 SOURCES = Path(messages.__file__).parent
 
@@ -27,15 +26,14 @@ def test_the_table_has_no_error_that_kafka_does_not_have() -> None:
     assert {*GENERAL} <= {*error_names()}
 
 
-@pytest.mark.parametrize("api_key", MODULES, ids=MODULES.get)
+@for_each("api_key", MODULES, ids=MODULES.get)
 def test_every_level_of_the_table_is_one_of_the_answer(api_key: int) -> None:
     request = REQUESTS[api_key]
     assert documented(request.name).keys() <= {level.name for level in levels(request.response)}
     assert documented(request.name), "an API without an error"
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("api_key", MODULES, ids=MODULES.get)
+@for_each("api_key", MODULES, ids=MODULES.get)
 def test_the_table_has_what_the_message_names_beside_its_error_code(api_key: int) -> None:
     known = documented(REQUESTS[api_key].name)
     for level, codes in _named(ast.parse((SOURCES / f"{MODULES[api_key]}.py").read_text(encoding="utf-8")), ""):

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from kmini import Broker
+from kmini.broker.network import client_hints
 from kmini.broker.network.client_hints import MAX_CLIENTS, REDIRECT_TIMEOUT_MS
 from kmini.protocol import messages as m
+from kmini.protocol.messages.headers import RequestHeader
 from kmini.testing import ConnectionClosed, Wire
 
 pytestmark = pytest.mark.sockets
@@ -74,17 +76,29 @@ def test_a_version_of_api_versions_that_is_not_served_is_answered_and_told(broke
     ]
 
 
-def test_a_peer_with_very_many_names_is_forgotten_again(broker: Broker) -> None:
-    from kmini.protocol.messages.headers import RequestHeader
+@pytest.fixture
+def without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many hints as there are clients: the log of peers has only so many lines a minute."""
+    monkeypatch.setattr(client_hints, "peer_log", logging.getLogger("kmini.client"))
 
+
+@pytest.mark.usefixtures("without_limit")
+def test_of_very_many_clients_the_newest_are_remembered(broker: Broker, hints: Hints) -> None:
     server = broker._operations.core.server
     with Wire(broker.bootstrap_servers) as wire:
         wire.ask(m.MetadataRequest(topics=[]))
         (connection,) = server.connections
-        for number in range(2 * MAX_CLIENTS):
-            server.hints.not_served(connection, RequestHeader(78, 1, 1, f"{number}" * 1_000), None)
-    assert len(server.hints._refused) == MAX_CLIENTS
-    assert max(len(client) for client, _, _ in server.hints._refused) == 200
+
+        def told_of(*clients: str) -> list[str]:
+            before = len(hints())
+            for client in clients:
+                server.hints.not_served(connection, RequestHeader(78, 1, 1, client), None)
+            return [hint.split()[1] for hint in hints()[before:]]
+
+        clients = [f"{number}" for number in range(MAX_CLIENTS + 1)]
+        assert told_of(*clients) == clients
+        assert told_of(clients[-1], clients[1], clients[0]) == [clients[0]]
+        assert len(told_of("x" * 200, "x" * 1_000)) == 1, "a name is remembered by its beginning"
 
 
 # --- where a client was told to go
@@ -200,12 +214,11 @@ def test_where_clients_are_told_the_address_they_came_to_no_connection_is_watche
             assert (server.hints.watch(connection) is not None) == is_watched
 
 
-def test_a_peer_with_very_many_names_sets_no_more_timers_than_clients_are_remembered(advertising: Broker) -> None:
-    core = advertising._operations.core
-    with Wire(core.address) as wire:
+@pytest.mark.usefixtures("without_limit")
+def test_no_more_clients_are_waited_for_than_are_remembered(advertising: Broker, hints: Hints) -> None:
+    with Wire(advertising._operations.core.address) as wire:
         for number in range(MAX_CLIENTS + 50):
             wire._client_id = f"client-{number}"
             wire.ask(m.MetadataRequest(topics=[]), 9)
-        assert len(core.server.hints._redirected) == MAX_CLIENTS
-    timers = sum(timer.callback is not None for timer in core.clock._liveness_timers)
-    assert timers <= MAX_CLIENTS + 10
+        wait(advertising)
+    assert [hint.split()[1] for hint in hints()] == [f"client-{number}" for number in range(50, MAX_CLIENTS + 50)]

@@ -21,6 +21,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Struct, Type
 from kmini.testing import ConnectionClosed, Wire
+from support.for_each import for_each
 from support.until import until
 
 pytestmark = pytest.mark.sockets
@@ -208,7 +209,7 @@ FILLED = {
 }
 
 
-@pytest.mark.parametrize("api", FILLED)
+@for_each("api", FILLED)
 def test_no_request_shows_bytes_or_text_from_deep_inside(api: str) -> None:
     line = " ".join(key_fields(FILLED[api], lambda topic_id: None))
     assert "BYTES" not in line
@@ -258,7 +259,7 @@ def has_error_code(kind: type[Struct]) -> bool:
     )
 
 
-@pytest.mark.parametrize("api", FILLED)
+@for_each("api", FILLED)
 def test_the_first_error_of_an_answer_is_found_wherever_it_is(api: str) -> None:
     request = type(FILLED[api])
     version, response = request.max_version, request.response

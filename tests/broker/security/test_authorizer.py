@@ -13,6 +13,7 @@ from kmini.broker.security.resources import (
     Principal,
 )
 from support.broker.access_rules import DENY, GROUP, LITERAL, PREFIXED, TOPIC, acl, may
+from support.for_each import for_each
 
 
 def test_without_a_rule_operations_are_denied() -> None:
@@ -61,16 +62,15 @@ IMPLIED = {
 }
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("asked", [each for each in AclOperation if each is not AclOperation.ALL])
-@pytest.mark.parametrize("given", list(AclOperation))
+@for_each("asked", [each for each in AclOperation if each is not AclOperation.ALL])
+@for_each("given", list(AclOperation))
 def test_what_an_operation_implies(asked: AclOperation, given: AclOperation) -> None:
     expected = given in (asked, AclOperation.ALL) or given in IMPLIED.get(asked, set())
     assert may(acl(given, TOPIC, "orders"), operation=asked) is expected
 
 
-@pytest.mark.parametrize("asked", [each for each in AclOperation if each is not AclOperation.ALL])
-@pytest.mark.parametrize("given", list(AclOperation))
+@for_each("asked", [each for each in AclOperation if each is not AclOperation.ALL])
+@for_each("given", list(AclOperation))
 def test_what_is_denied_implies_nothing(asked: AclOperation, given: AclOperation) -> None:
     allowed = acl(AclOperation.ALL, TOPIC, "orders")
     denied = acl(given, TOPIC, "orders", permission=DENY)

@@ -9,6 +9,7 @@ import pytest
 from kmini.broker.security.sasl_exchange import AuthenticationFailed
 from kmini.broker.security.sasl_scram import ScramExchange
 from kmini.protocol import scram
+from support.for_each import for_each
 
 
 @pytest.fixture(params=[scram.SHA_256, scram.SHA_512], ids=lambda mechanism: mechanism.name)
@@ -151,7 +152,7 @@ def test_a_client_cannot_act_for_another_user(mechanism: scram.Mechanism) -> Non
         Client(mechanism).begin("n,a=bob,n=alice,r=abc")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         "", "n,,", "n,,n=alice", "y,,n=alice,r=abc", "p=tls-unique,,n=alice,r=abc", "n,,n=,r=abc", "n,,n=alice,r=",

@@ -8,6 +8,7 @@ from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig, Confi
 from kmini.broker.settings.dynamic_config import is_dynamic
 from kmini.broker.settings.group_settings import BOUNDS, KINDS, ORDERED_PAIRS
 from kmini.broker.settings.setting_descriptions import broker_settings
+from support.for_each import for_each
 
 
 def parsed(**values: object) -> BrokerConfig:
@@ -36,8 +37,7 @@ def test_the_other_defaults_are_kafkas() -> None:
     assert config.group_consumer_regex_refresh_interval_ms == 600_000
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize(("smaller", "larger", "may_be_equal"), ORDERED_PAIRS)
+@for_each(("smaller", "larger", "may_be_equal"), ORDERED_PAIRS)
 def test_two_settings_in_the_wrong_order_break_a_rule(smaller: str, larger: str, may_be_equal: bool) -> None:
     config = BrokerConfig()
     assert config.broken_group_rule() is None

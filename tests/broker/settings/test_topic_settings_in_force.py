@@ -28,6 +28,7 @@ from kmini.storage.config_key import MAX_LONG
 from kmini.storage.deletion import without_checkpoint
 from kmini.storage.log_config import LogConfig
 from support.broker.settings_at_work import Bench, Start
+from support.for_each import for_each
 
 TABLE = """
     cleanup.policy                    log.cleanup.policy                       delete
@@ -80,7 +81,7 @@ def claim(key: str) -> Callable[[Claim], Claim]:
     return bind
 
 
-@pytest.mark.parametrize(("topic_key", "broker_key", "default"), ROWS)
+@for_each(("topic_key", "broker_key", "default"), ROWS)
 def test_names_and_defaults_are_kafkas(topic_key: str, broker_key: str, default: str) -> None:
     line = LogConfig.KEYS[topic_key]
     assert line.text(line.default) == default

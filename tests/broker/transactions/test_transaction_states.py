@@ -37,6 +37,7 @@ from kmini.protocol.errors import (
     TransactionAbortable,
 )
 from support.broker.transaction_bank import OWNER, PARTITIONS, PRODUCERS, Bank, in_state
+from support.for_each import for_each
 
 MAY_FOLLOW = {
     (EMPTY, EMPTY),
@@ -61,8 +62,8 @@ MAY_FOLLOW = {
 }
 
 
-@pytest.mark.parametrize("before", TransactionState)
-@pytest.mark.parametrize("after", TransactionState)
+@for_each("before", TransactionState)
+@for_each("after", TransactionState)
 def test_a_state_follows_only_those_that_it_may(before: TransactionState, after: TransactionState) -> None:
     transaction = Transaction("t", Entry(1, 0, 1000, before))
     if (after, before) in MAY_FOLLOW:

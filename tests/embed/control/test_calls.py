@@ -17,6 +17,7 @@ from kmini.operations import Operations
 from kmini.protocol.topics import TopicPartition
 from kmini.shared_operations import SharedOperations
 from kmini.topic_handle import TopicOperations
+from support.for_each import for_each
 
 
 def methods() -> Iterator[tuple[str, Route, Any]]:
@@ -32,7 +33,7 @@ def methods() -> Iterator[tuple[str, Route, Any]]:
 METHODS = {name: (route, method) for name, route, method in methods()}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@for_each("name", METHODS)
 def test_every_method_has_a_signature_in_json(name: str) -> None:
     route, method = METHODS[name]
     signature = signature_of(method)

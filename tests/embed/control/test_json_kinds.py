@@ -14,6 +14,7 @@ from kmini.contents import Isolation, PartitionOffsets
 from kmini.control.json_kinds import MOST_SHOWN, WrongValue, kind_of, to_json
 from kmini.group_handle import GroupOffsets
 from kmini.protocol.topics import TopicPartition
+from support.for_each import for_each
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -69,7 +70,7 @@ GOOD: dict[str, tuple[Any, Any, Any]] = {
 """An annotation, the JSON, and the value."""
 
 
-@pytest.mark.parametrize("name", GOOD)
+@for_each("name", GOOD)
 def test_a_value_is_read_and_fits_its_schema(name: str) -> None:
     annotation, document, value = GOOD[name]
     kind = kind_of(annotation)
@@ -79,7 +80,7 @@ def test_a_value_is_read_and_fits_its_schema(name: str) -> None:
     Draft202012Validator(kind.schema()).validate(document)
 
 
-@pytest.mark.parametrize("name", [name for name in GOOD if "in base64" not in name])
+@for_each("name", [name for name in GOOD if "in base64" not in name])
 def test_a_value_that_is_written_is_read_as_the_same(name: str) -> None:
     annotation, _, value = GOOD[name]
     written = to_json(value)
@@ -121,7 +122,7 @@ BAD: dict[str, tuple[Any, Any, str, str]] = {
 """An annotation, JSON that is none of it, the place of the fault, and what is said."""
 
 
-@pytest.mark.parametrize("name", BAD)
+@for_each("name", BAD)
 def test_a_wrong_value_is_refused_with_its_place(name: str) -> None:
     annotation, document, pointer, told = BAD[name]
     with pytest.raises(WrongValue) as refused:

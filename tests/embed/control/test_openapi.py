@@ -20,6 +20,7 @@ from kmini.protocol import messages as m
 from kmini.shared_operations import SharedOperations
 from kmini.testing import Wire
 from support.control_api import Answer, ControlApi
+from support.for_each import for_each
 
 BESIDE = {("GET", f"{PREFIX}/openapi.json")}
 """What is served below the prefix beside the table."""
@@ -214,7 +215,7 @@ def test_a_wrong_argument_is_refused_by_the_schema_too(api: ControlApi) -> None:
         assert api.ask("POST", path.replace("{topic}", "orders"), body).status == 422
 
 
-@pytest.mark.parametrize(("verb", "path", "body"), CALLS, ids=lambda one: one if isinstance(one, str) else "")
+@for_each(("verb", "path", "body"), CALLS, ids=lambda one: one if isinstance(one, str) else "")
 def test_the_bodies_of_real_calls_fit_their_schemas(verb: str, path: str, body: Any) -> None:
     document = openapi_document(Operations)
     operation = document["paths"][template(document, path)][verb.lower()]

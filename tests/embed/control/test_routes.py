@@ -6,8 +6,6 @@ import inspect
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from kmini import Broker, Cluster
 from kmini.clock_handle import Clock, ClockOperations
 from kmini.control.control_operations import ControlOperations, TopicControl
@@ -20,6 +18,7 @@ from kmini.journal_handle import RequestOperations, Requests
 from kmini.shared_operations import SharedOperations
 from kmini.topic_handle import Topic, TopicOperations
 from kmini.transaction_handle import TransactionOperations, Transactions
+from support.for_each import for_each
 
 HOST = (SharedOperations, ControlOperations)
 
@@ -121,7 +120,7 @@ def test_the_routes_of_a_path_call_its_arguments_the_same() -> None:
     assert [found for found in paths.values() if len(found) > 1] == []
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.verb}-{route.path.replace('/', '.')}")
+@for_each("route", ROUTES, ids=lambda route: f"{route.verb}-{route.path.replace('/', '.')}")
 def test_a_route_is_plain_and_its_method_exists(route: Route) -> None:
     assert route.verb in ("GET", "POST", "PUT", "PATCH", "DELETE")
     assert re.fullmatch(r"(/([a-z-]+|{[a-z_]+}))+|/", route.path)

@@ -19,6 +19,7 @@ from kmini.trace.rewriting import (
     request_class,
     rewrite_addresses,
 )
+from support.for_each import for_each
 
 VERSIONS = [
     (api_key, version)
@@ -82,7 +83,7 @@ def _replace(value: Any, host: str, port: int) -> None:
             _replace(getattr(value, name), host, port)
 
 
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+@for_each(("api_key", "version"), VERSIONS)
 def test_only_the_addresses_of_an_answer_change(api_key: int, version: int) -> None:
     message = request_class(api_key)
     assert message is not None

@@ -10,6 +10,7 @@ import pytest
 from kmini.trace.observer import TracedExchange
 from kmini.trace.trace_file import DamagedTrace, TraceWriter, read_exchanges
 from support.exchanges import exchange
+from support.for_each import for_each
 
 EXCHANGES = [exchange("Produce"), exchange("Fetch", None), exchange("EndTxn", "größe", errors=("INVALID_TXN_STATE",))]
 
@@ -27,7 +28,7 @@ def test_what_was_written_is_read_again() -> None:
     assert [*read_exchanges(io.StringIO(written(EXCHANGES)))] == EXCHANGES
 
 
-@pytest.mark.parametrize("cut", range(1, 200, 7))
+@for_each("cut", range(1, 200, 7))
 def test_a_truncated_file_is_read_up_to_the_damage(cut: int) -> None:
     reading = read_exchanges(io.StringIO(written(EXCHANGES)[:-cut]))
     assert [*islice(reading, 2)] == EXCHANGES[:2]

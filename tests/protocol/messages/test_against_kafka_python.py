@@ -15,6 +15,8 @@ import pytest
 from kmini.protocol.messages import REQUESTS, ApiVersionsResponse
 from kmini.protocol.schema import Field, Message, Struct
 from kmini.protocol.uuids import ZERO_UUID
+from support.for_each import for_each
+from support.message_versions import EVERY_VERSION
 
 THEIR_MODULES = ("metadata", "producer", "consumer", "admin", "sasl")
 
@@ -125,6 +127,7 @@ def value_from_theirs(value: Any, field: Field, their_field: Any, version: int) 
 # ---------------------------------------------------------------------------------------------------- the claims
 
 
+@for_each("message_class, version", EVERY_VERSION)
 def test_bytes_are_those_of_kafka_python(
     message_class: type[Message], version: int, random_message: Callable[..., Any]
 ) -> None:
@@ -157,6 +160,7 @@ def their_fields_in(struct: Any, version: int, path: str = "") -> Iterator[tuple
                 yield from their_fields_in(field, version, f"{path}{name}.")
 
 
+@for_each("message_class, version", EVERY_VERSION)
 def test_fields_and_tags_are_those_of_kafka_python(message_class: type[Message], version: int) -> None:
     theirs = their_message(message_class, version)
     assert list(fields_in(message_class, version)) == list(their_fields_in(theirs._struct, version))

@@ -11,6 +11,7 @@ from kmini.protocol import messages
 from kmini.protocol.function_source import holds_records
 from kmini.protocol.messages import MODULES, REQUESTS
 from kmini.protocol.schema import Message, Request, structs_of
+from support.for_each import for_each
 
 
 def test_versions_span_from_kafka_3_9_to_4_3() -> None:
@@ -49,13 +50,13 @@ def test_the_package_has_every_message_by_name_and_no_other_names() -> None:
         messages.DeleteRecordRequest  # noqa: B018
 
 
-@pytest.mark.parametrize("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
+@for_each("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
 def test_a_request_says_whether_it_has_views_of_its_bytes(request_class: type[Request]) -> None:
     versions = range(request_class.min_version, request_class.max_version + 1)
     assert request_class.holds_views == any(holds_records(request_class, version) for version in versions)
 
 
-@pytest.mark.parametrize("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
+@for_each("request_class", REQUESTS.values(), ids=lambda cls: cls.name)
 def test_every_module_says_what_its_versions_brought(request_class: type[Request]) -> None:
     module = vars(messages)[request_class.__module__.rpartition(".")[2]]
     assert f"(key {request_class.api_key})" in module.__doc__

@@ -21,6 +21,7 @@ from kmini.protocol.records.batch_records import (
 )
 from kmini.protocol.records.compression import CHUNK_BYTES, Codec, compress
 from kmini.protocol.records.record import BATCH_FACTOR, Record, SuspectRecord
+from support.for_each import for_each
 
 MakeRecords = Callable[..., list[Record]]
 COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -36,8 +37,8 @@ def test_records_come_some_at_a_time_and_all_in_the_end(kernel: Any, codec: Code
     assert [record for part in parts for record in part] == records
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("place", [0, 1, 2])
+@for_each("codec", Codec)
+@for_each("place", [0, 1, 2])
 def test_a_record_larger_than_many_chunks_is_read(kernel: Any, codec: Codec, place: int) -> None:
     records = [Record(n, 5, b"key", b"value", (("h", b"x"),)) for n in range(3)]
     large = random.Random(place).randbytes(CHUNK_BYTES) * 10

@@ -15,6 +15,7 @@ from kmini.protocol.records.compression import (
     decompress,
     decompress_chunks,
 )
+from support.for_each import for_each
 
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 LIMIT = 10_000_000
@@ -23,8 +24,8 @@ SEPARATOR = bytes(range(16))
 TEXT = b"".join(b"line %d of some text\n" % n for n in range(5000))
 
 
-@pytest.mark.parametrize("codec", Codec)
-@pytest.mark.parametrize("size", [0, 1, 100, 32 * 1024, 65_537, 1_000_000])
+@for_each("codec", Codec)
+@for_each("size", [0, 1, 100, 32 * 1024, 65_537, 1_000_000])
 def test_what_was_compressed_comes_back(codec: Codec, size: int) -> None:
     data = (TEXT * 10)[:size]
     assert decompress(codec, compress(codec, data), LIMIT) == data

@@ -13,6 +13,7 @@ from kmini.protocol.records.batch import HEADER_SIZE, build_batch, read_header
 from kmini.protocol.records.batch_records import check_records, decode_records
 from kmini.protocol.records.compression import Codec, compress
 from kmini.protocol.records.record import Record
+from support.for_each import for_each
 
 BatchOf = Callable[..., bytes]
 WHOLE = b"\x1e\0\0\0\x04v1\x04v2\x02\x04h1\x02x"
@@ -45,8 +46,8 @@ def test_the_example_itself_is_a_record(kernel: Any, batch_of: BatchOf) -> None:
     assert decode_records(batch, 0, read_header(batch)) == [Record(0, 1000, b"v1", b"v2", (("h1", b"x"),))]
 
 
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-@pytest.mark.parametrize("block", WRONG.values(), ids=WRONG)
+@for_each("codec", [Codec.NONE, Codec.GZIP])
+@for_each("block", WRONG.values(), ids=WRONG)
 def test_what_is_no_record_is_refused(kernel: Any, batch_of: BatchOf, block: bytes, codec: Codec) -> None:
     batch = batch_of(compress(codec, block), attributes=codec)
     header = read_header(batch)

@@ -9,6 +9,7 @@ import pytest
 
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner.cleaning_states import TRANSITIONS, CleaningStates, Event, IllegalTransition, State
+from support.for_each import for_each
 
 P = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
@@ -80,7 +81,7 @@ def enter(situation: str) -> CleaningStates:
     return states
 
 
-@pytest.mark.parametrize(("situation", "operation"), list(itertools.product(SITUATIONS, OPERATIONS)))
+@for_each(("situation", "operation"), list(itertools.product(SITUATIONS, OPERATIONS)))
 def test_every_operation_in_every_state(situation: str, operation: str) -> None:
     states = enter(situation)
     before, expected = states[P], AFTER[situation][operation]
@@ -93,7 +94,7 @@ def test_every_operation_in_every_state(situation: str, operation: str) -> None:
         assert states[P] is expected
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(State, Event)))
+@for_each(("state", "event"), list(itertools.product(State, Event)))
 def test_the_table_has_every_legal_move_and_no_other(state: State, event: Event) -> None:
     expected = {
         AFTER[situation][operation]

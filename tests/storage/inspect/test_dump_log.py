@@ -10,9 +10,11 @@ from kmini.protocol.records.batch import build_batch, read_header, rewrite_heade
 from kmini.protocol.records.compression import Codec, compress
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.inspect.dump import dump
 from support.batches import with_crc
 from support.dumps import batch, damage, lines, write
+from support.for_each import for_each
 
 LOG = "orders-0/00000000000000000000.log"
 
@@ -194,10 +196,10 @@ def test_records_that_the_checksum_does_not_betray_are_checked_too(filesystem) -
     assert reason.startswith("the batch from offset 0: ")
 
 
-@pytest.mark.parametrize("position", range(len(TWO_RECORDS)))
-def test_a_flipped_bit_anywhere_in_a_batch_is_noticed_or_harmless(filesystem, position: int) -> None:
+@for_each("position", range(len(TWO_RECORDS)))
+def test_a_flipped_bit_anywhere_in_a_batch_is_noticed_or_harmless(position: int) -> None:
     """The checksum covers all but the base offset and the leader epoch."""
-    content = bytearray(TWO_RECORDS)
+    filesystem, content = MemoryFileSystem(), bytearray(TWO_RECORDS)
     content[position] ^= 0x80
     write(filesystem, LOG, bytes(content))
     outside_checksum = 0 < position < 8 or 12 <= position < 16

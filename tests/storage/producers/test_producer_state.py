@@ -18,6 +18,7 @@ from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.producers.producer_snapshot import CachedBatch
 from kmini.storage.producers.producer_state import CompletedTransaction, Origin
+from support.for_each import for_each
 from support.producers import Partition, batch
 
 LAST_SEQUENCE = 2**31 - 1
@@ -347,7 +348,7 @@ def outcome(partition: Partition, sequence: int, count: int, epoch: int, transac
         return type(error), error.message
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_what_is_settled_at_once_is_what_all_checks_come_to(seed: int) -> None:
     dice = random.Random(seed)
     partition = Partition(MemoryFileSystem())

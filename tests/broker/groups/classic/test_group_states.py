@@ -43,6 +43,7 @@ from support.broker.groups_in_states import (
     dead,
     stable,
 )
+from support.for_each import for_each
 
 MAY_FOLLOW = {
     (PREPARING, EMPTY),
@@ -54,8 +55,8 @@ MAY_FOLLOW = {
 } | {(state, DEAD) for state in GroupState}
 
 
-@pytest.mark.parametrize("before", GroupState)
-@pytest.mark.parametrize("after", GroupState)
+@for_each("before", GroupState)
+@for_each("after", GroupState)
 def test_a_state_follows_only_those_that_it_may(before: GroupState, after: GroupState) -> None:
     group = ClassicGroup("g", 0)
     group.state = before

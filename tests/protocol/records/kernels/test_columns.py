@@ -20,6 +20,7 @@ from kmini.protocol.records.batch import HEADER_SIZE, BatchHeader, build_batch, 
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.records.tombstones import FLAG, marks_of
+from support.for_each import for_each
 
 SomeRecords = Callable[..., list[Record]]
 EVERY = 1 << 62
@@ -142,7 +143,7 @@ def by_pieces(columns: Any, batch: bytes, cuts: list[int]) -> list[Record]:
     return found + room.records(kernel)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_the_rows_of_plain_batches_are_the_records_that_the_decoder_finds(
     columns: Any, some_records: SomeRecords, seed: int
 ) -> None:
@@ -205,7 +206,7 @@ def test_a_control_record_without_a_value_is_no_tombstone(columns: Any) -> None:
     assert room.bits("tombstone", kernel.rows) == [False]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_however_a_block_is_cut_its_rows_are_the_same(columns: Any, some_records: SomeRecords, seed: int) -> None:
     dice = random.Random(seed)
     batch = bytes(build_batch(some_records(dice.randrange(1, 30), seed=seed)))
@@ -214,7 +215,7 @@ def test_however_a_block_is_cut_its_rows_are_the_same(columns: Any, some_records
     assert by_pieces(columns, batch, cuts) == decode_records(batch, 0, read_header(batch))
 
 
-@pytest.mark.parametrize("turn", range(10))
+@for_each("turn", range(10))
 def test_damage_is_an_error_or_other_records_and_the_same_to_the_decoder(
     columns: Any, some_records: SomeRecords, turn: int
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.record import TOMBSTONE_BIT, TOMBSTONE_HEADER
 from support.batches import Item, record
+from support.for_each import for_each
 
 INTERPRETED = load_kernel.load("flagging", interpreted=True)
 NAME = INTERPRETED.NAME
@@ -69,7 +70,7 @@ def test_there_is_one_name_of_the_header() -> None:
     assert NAME.decode() == TOMBSTONE_HEADER
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("item", "mark"),
     [
         (Item(), 0),
@@ -92,7 +93,7 @@ def test_a_mark_says_what_is_true_of_a_record(flagging: Any, item: Item, mark: i
     assert flagging.marks_of(data) == (len(data), bytearray((mark, 0)))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_any_records_are_marked_flagged_and_cleared_as_they_should(flagging: Any, seed: int) -> None:
     items = some_items(random.Random(seed))
     data = block(*items)
@@ -102,7 +103,7 @@ def test_any_records_are_marked_flagged_and_cleared_as_they_should(flagging: Any
     assert flagging.cleared(data) == (len(data), block(*(item._replace(attributes=0) for item in items)))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_what_is_flagged_needs_no_change(flagging: Any, seed: int) -> None:
     data = block(*some_items(random.Random(seed)))
     once = flagging.flagged(data, flagging.marks_of(data)[1])
@@ -130,7 +131,7 @@ def test_more_marks_than_records_are_an_error(flagging: Any) -> None:
         flagging.flagged(block(Item()), bytearray(2))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_damage_is_an_error_or_another_record_and_the_same_to_both_kernels(flagging: Any, seed: int) -> None:
     dice = random.Random(seed)
 

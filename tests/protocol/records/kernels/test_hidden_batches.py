@@ -10,6 +10,7 @@ import pytest
 
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.layout import CONTROL, TRANSACTIONAL
+from support.for_each import for_each
 
 
 @pytest.fixture(params=["compiled", "interpreted"])
@@ -20,7 +21,7 @@ def columns(request: pytest.FixtureRequest) -> Any:
     return module
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_a_batch_is_hidden_within_an_aborted_transaction_of_its_producer(columns: Any, seed: int) -> None:
     dice = random.Random(seed)
     aborted = []

@@ -12,6 +12,7 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.kernels.records import encode_records
 from kmini.protocol.records.record import Record
+from support.for_each import for_each
 
 HEADERS = (("source", b"test"), ("none", None))
 ENCODED_HEADERS = b"\x04\x0csource\x08test\x08none\x01"
@@ -44,8 +45,8 @@ def parsed(line: bytes, separator: bytes, null: bytes | None) -> tuple[bytes | N
     return key, None if value == null else value, partition
 
 
-@pytest.mark.parametrize("separator", [b"", b":", b"::", b"ab"])
-@pytest.mark.parametrize("null", [None, b"", b"-", b"null"])
+@for_each("separator", [b"", b":", b"::", b"ab"])
+@for_each("null", [None, b"", b"-", b"null"])
 def test_lines_are_split_as_bytes_are(lines: Any, separator: bytes, null: bytes | None) -> None:
     chance = random.Random(repr((separator, null)))
     all_lines = [b"".join(chance.choices([b"a", b"b", b":", b"-", b"null", b"\0"], k=n % 7)) for n in range(400)]
@@ -63,8 +64,8 @@ def test_lines_are_split_as_bytes_are(lines: Any, separator: bytes, null: bytes 
     assert [one for one in found if one[2] >= 0] == [one for one in expected if one[2] >= 0]
 
 
-@pytest.mark.parametrize("room", [100, 1_000, 100_000])
-@pytest.mark.parametrize("timestamp_delta", [0, 5, 70_000])
+@for_each("room", [100, 1_000, 100_000])
+@for_each("timestamp_delta", [0, 5, 70_000])
 def test_records_are_encoded_as_the_encoder_of_records_does(lines: Any, room: int, timestamp_delta: int) -> None:
     chance = random.Random(room)
     all_lines = [b"k%d:" % n + bytes(chance.choices(b"xyz-", k=chance.randrange(70))) for n in range(300)]

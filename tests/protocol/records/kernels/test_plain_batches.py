@@ -12,6 +12,7 @@ import pytest
 from kmini.protocol.records import layout
 from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.compression import Codec
+from support.for_each import for_each
 from support.odd_batches import NOW_MS, records, with_header
 
 
@@ -75,13 +76,13 @@ def test_the_header_of_a_plain_batch_is_read(kernel: Any, kind: Any) -> None:
     assert type(header) is layout.BatchHeader
 
 
-@pytest.mark.parametrize("size", range(layout.HEADER_SIZE + 1))
+@for_each("size", range(layout.HEADER_SIZE + 1))
 def test_less_than_a_batch_is_not_plain(kernel: Any, size: int) -> None:
     plain = kernel.PlainBatches(NO_LIMIT, False, FOR_EVER, FOR_EVER)
     assert plain.header_of(build_batch(records(1))[:size], NOW_MS) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("timestamp", "now_ms", "is_plain"),
     [
         (1_000, 1_010, True),

@@ -13,6 +13,7 @@ import pytest
 from kmini.protocol.records import load_kernel
 from kmini.protocol.records.layout import REASONS
 from kmini.protocol.records.record import Record
+from support.for_each import for_each
 
 LIMIT = 10_000
 
@@ -59,7 +60,7 @@ def some_block(records: Any, dice: random.Random) -> tuple[bytes, int]:
     return bytes(records.encode_records(made, range(len(made)), 1_000)), len(made)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_wherever_a_block_is_cut_the_facts_are_the_same(records: Any, seed: int) -> None:
     dice = random.Random(seed)
     block, count = some_block(records, dice)
@@ -71,7 +72,7 @@ def test_wherever_a_block_is_cut_the_facts_are_the_same(records: Any, seed: int)
     assert facts(records, block, count, list(range(1, len(block)))) == whole
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_wherever_a_damaged_block_is_cut_the_reason_is_the_same(records: Any, seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(25):

@@ -26,6 +26,7 @@ from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import BlockCodec, Codec, compress, decompress
 from kmini.protocol.records.crc import crc32c
 from kmini.protocol.records.record import Record
+from support.for_each import for_each
 
 SECRET = bytes(range(16))
 CODEC = BlockCodec(1 << 20, SECRET)
@@ -85,8 +86,8 @@ def _sift(
     return position, bytes(out[:used]), list(notes[: noted * module.NOTE]), facts
 
 
-@pytest.mark.parametrize("codec", SIMPLE)
-@pytest.mark.parametrize("seed", range(12))
+@for_each("codec", SIMPLE)
+@for_each("seed", range(12))
 def test_both_forms_map_and_sift_alike(sieve: Any, seed: int, codec: Codec) -> None:
     chunk = _batches(seed, codec, horizons=True)
     table, *mapped = _map(sieve, chunk)
@@ -99,8 +100,8 @@ def test_both_forms_map_and_sift_alike(sieve: Any, seed: int, codec: Codec) -> N
         assert _sift(sieve, table, chunk) == _sift(INTERPRETED, expected, chunk)
 
 
-@pytest.mark.parametrize("codec", SIMPLE)
-@pytest.mark.parametrize("seed", range(6))
+@for_each("codec", SIMPLE)
+@for_each("seed", range(6))
 def test_sifted_batches_hold_the_records_that_stay(sieve: Any, seed: int, codec: Codec) -> None:
     chunk = b"".join(_rows(_batches(seed, codec, horizons=True), with_horizon=True))
     table, *_ = _map(sieve, chunk)
@@ -201,8 +202,8 @@ ODD_BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD_BLOCKS)
-@pytest.mark.parametrize("number", [0, 3, 18, 38])
+@for_each("odd", ODD_BLOCKS)
+@for_each("number", [0, 3, 18, 38])
 def test_an_odd_batch_among_others_that_are_decompressed_together_stops_it(sieve: Any, number: int, odd: str) -> None:
     batches = [
         build_batch(
@@ -245,7 +246,7 @@ def test_batches_that_are_not_simple_stop_it(sieve: Any, batch: dict[str, Any]) 
     assert _sift(sieve, table, chunk)[0] == len(first)
 
 
-@pytest.mark.parametrize("length", [*range(1, 40), 383, 384, 385, 3071, 3072, 3073, 3457, 10_000])
+@for_each("length", [*range(1, 40), 383, 384, 385, 3071, 3072, 3073, 3457, 10_000])
 def test_its_checksum_is_crc32c(sieve: Any, length: int) -> None:
     data = random.Random(length).randbytes(length + 1)
     assert sieve.checksum(data[1:]) == crc32c(data[1:])
@@ -265,8 +266,8 @@ def test_a_batch_with_a_wrong_checksum_stops_it(sieve: Any, at: int) -> None:
     assert sieve.REASONS[kernel.error] == "the checksum of its batch is wrong"
 
 
-@pytest.mark.parametrize("codec", SIMPLE)
-@pytest.mark.parametrize("seed", range(6))
+@for_each("codec", SIMPLE)
+@for_each("seed", range(6))
 def test_what_it_lets_through_has_right_checksums_and_notes(sieve: Any, seed: int, codec: Codec) -> None:
     chunk = b"".join(_rows(_batches(seed, codec, horizons=True), with_horizon=True))
     table, _ = _map(sieve, chunk)
@@ -286,7 +287,7 @@ def test_half_a_batch_at_the_end_stops_it(sieve: Any) -> None:
         assert position == last
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_bytes_that_are_no_records_do_no_harm(sieve: Any, seed: int) -> None:
     dice = random.Random(seed)
     chunk = bytearray(_batches(seed))

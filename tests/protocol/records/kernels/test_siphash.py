@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kmini.protocol.records import load_kernel
+from support.for_each import for_each
 
 SECRET = bytes(range(16))
 INTERPRETED = load_kernel.load("sieve", interpreted=True)
@@ -34,7 +35,7 @@ def sieve(request: pytest.FixtureRequest) -> Any:
     return module
 
 
-@pytest.mark.parametrize("length", SIP_HASH_128)
+@for_each("length", SIP_HASH_128)
 def test_the_hash_is_sip_hash_128(sieve: Any, length: int) -> None:
     assert sieve.sip_hash_128(SECRET, bytes(range(length))).hex() == SIP_HASH_128[length]
 

@@ -27,6 +27,7 @@ from kmini.protocol.records.old_formats.messages import (
     read_message_header,
 )
 from kmini.protocol.records.record import Record
+from support.for_each import for_each
 
 V0 = bytes.fromhex("0000000000000064 00000010 1fecd70a 00 00 00000001 6b 00000001 76")
 V1 = bytes.fromhex("0000000000000064 00000018 e4e321bc 01 00 00000000000003e8 00000001 6b 00000001 76")
@@ -116,7 +117,7 @@ class TestHeaders:
         records = decode_all(V0 + V1.replace(b"\x64", b"\x65", 1) + batch + V1.replace(b"\x64", b"\x67", 1))
         assert [record.offset for record in records] == [100, 101, 102, 103]
 
-    @pytest.mark.parametrize("cut", range(1, len(V1)))
+    @for_each("cut", range(1, len(V1)))
     def test_an_incomplete_message_is_the_end(self, cut: int) -> None:
         assert [header.magic for _, header in iter_batches(V0 + V1[:cut])] == [0]
 
