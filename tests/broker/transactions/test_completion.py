@@ -11,6 +11,7 @@ import pytest
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
+from kmini.broker.transactions.completion import DONE, RETRIABLE
 from kmini.broker.transactions.transaction_states import (
     COMPLETE_COMMIT,
     PREPARE_COMMIT,
@@ -19,19 +20,39 @@ from kmini.broker.transactions.transaction_states import (
 from kmini.protocol.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
+    KafkaError,
     KafkaStorageError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+    UnsupportedForMessageFormat,
+    UnsupportedVersion,
 )
 from kmini.protocol.topics import TopicPartition
 from support.broker.transaction_bank import DECIDED, ORDERS, PARTITIONS, Bank, open_everywhere
 
+FOR_NOW = (
+    *(UnknownTopicOrPartition, NotLeaderOrFollower, NotEnoughReplicas, NotEnoughReplicasAfterAppend),
+    *(RequestTimedOut, KafkaStorageError),
+)
 
-async def test_markers_that_are_refused_for_now_are_written_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+
+def test_each_error_after_which_a_marker_is_written_again_is_tried_here() -> None:
+    assert {error.code for error in FOR_NOW} == RETRIABLE
+
+
+@pytest.mark.parametrize("error", FOR_NOW, ids=lambda error: error.kafka_name)
+async def test_markers_that_are_refused_for_now_are_written_again(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, error: type[KafkaError]
+) -> None:
     producer = await bank.init()
     await bank.begin(producer, *PARTITIONS[:2])
     partition = bank.broker.replica_manager.partitions[PARTITIONS[1]]
 
     def refuse(*_: object) -> None:
-        raise KafkaStorageError("the disk is full")
+        raise error("not now")
 
     with monkeypatch.context() as patched:
         patched.setattr(partition, "append", refuse)
@@ -85,6 +106,22 @@ async def test_deleted_partitions_need_no_marker(bank: Bank) -> None:
     topics.delete(bank.broker, "gone")
     await bank.end(producer)
     assert bank.state() is COMPLETE_COMMIT
+
+
+@pytest.mark.parametrize("error", [UnsupportedForMessageFormat, UnsupportedVersion])
+async def test_a_log_too_old_for_transactions_needs_no_marker(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, error: type[KafkaError]
+) -> None:
+    producer = await bank.init()
+    await bank.begin(producer, *PARTITIONS[:2])
+
+    def refuse(*_: object) -> None:
+        raise error("this format has no transactions")
+
+    monkeypatch.setattr(bank.broker.replica_manager.partitions[PARTITIONS[1]], "append", refuse)
+    await bank.end(producer)
+    assert bank.state() is COMPLETE_COMMIT
+    assert error.code in DONE
 
 
 async def test_the_marker_of_a_newer_coordinator_ends_the_retries(bank: Bank) -> None:

@@ -376,6 +376,18 @@ async def test_a_transaction_beyond_its_timeout_is_aborted_and_its_owner_fenced(
     assert [one.transactional_id for one in bank.coordinator.open_transactions()] == ["quick"]
 
 
+async def test_a_partition_that_is_added_late_does_not_renew_the_time_out(bank: Bank) -> None:
+    producer = await bank.init(timeout_ms=60_000)
+    await bank.begin(producer, PARTITIONS[0])
+    began_ms, due_ms = bank.transaction().entry.start_ms, bank.coordinator.next_time_out_ms()
+    for partition in PARTITIONS[1:]:
+        await bank.clock.advance(25_000, liveness=True)
+        await bank.begin(producer, partition)
+    assert (bank.transaction().entry.start_ms, bank.coordinator.next_time_out_ms()) == (began_ms, due_ms)
+    await bank.clock.advance(21_000, liveness=True)
+    assert bank.state() is COMPLETE_ABORT
+
+
 async def test_what_falls_due_of_transactions_is_known_beforehand(bank: Bank) -> None:
     """So that a clock which is moved by a month does not look every ten seconds."""
     clock, coordinator = bank.clock, bank.coordinator
