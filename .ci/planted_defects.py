@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
+import importlib.util
 import os
 import re
 import shutil
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TREE = Path(__file__).resolve().parent.parent
-SEARCHED = ("storage", "broker")
+SEARCHED = ("protocol", "storage", "broker", "client", "embed")
 TIMEOUT_S = 600
 """A defect may make a test wait for ever; after this time it counts as caught."""
 
@@ -255,15 +255,24 @@ def plant(defect: Defect, tree: Path) -> tuple[Path, str]:
     """Make the change in `tree`; returns the changed file and the text that it had."""
     place = place_of(defect, tree)
     text = place.path.read_text(encoding="utf-8")
-    place.path.write_text(text[: place.start] + defect.planted + text[place.end :], encoding="utf-8")
+    write_module(place.path, text[: place.start] + defect.planted + text[place.end :])
     return place.path, text
 
 
+def write_module(path: Path, text: str) -> None:
+    """Write a module, and forget its bytecode, which Python would use after two changes of one size in one second."""
+    path.write_text(text, encoding="utf-8")
+    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+
+
 def copy_tree(target: Path) -> None:
-    """Copy what is under version control, as it is now, and the compiled kernels; link what tests download."""
+    """Copy what is under version control, as it is now, and the compiled kernels; link what tests download.
+
+    Other modules that a build compiles run interpreted: compiled, they would have no planted defect.
+    """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=True).stdout
     names = [name for name in listed.split("\0") if name]
-    names += [str(path.relative_to(TREE)) for path in (TREE / "protocol").rglob("*.so")]
+    names += [str(path.relative_to(TREE)) for path in (TREE / "protocol" / "records" / "kernels").glob("*.so")]
     for name in names:
         if os.path.lexists(TREE / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -292,7 +301,7 @@ def link_package(tree: Path, site: Path) -> None:
 def run_tests(tests: Iterable[str], tree: Path, site: Path) -> tuple[bool, str]:
     """Run test files in the copy until one fails; whether all passed, and the closing line or the first failure."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(site)}
     try:
         run = subprocess.run(
             [*command, *tests], cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
@@ -345,7 +354,7 @@ def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
             try:
                 passed, line = run_tests(scopes[defect], tree, site)
             finally:
-                path.write_text(text, encoding="utf-8")
+                write_module(path, text)
             if passed:
                 escaped.append(defect.name)
             verdict = "ESCAPED" if passed else "caught"
