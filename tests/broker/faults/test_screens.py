@@ -42,6 +42,7 @@ def test_requests_about_other_topics_and_of_other_clients_pass(api: str) -> None
     assert not stops(api, request, {"client_id": "web-*"}, {"topic": "other"})
     assert not stops(api, request, {"client_id": "web-*", "topic": "orders"})
     assert stops(api, request, {"topic": "orders"}, {"topic": "other"})
+    assert stops(api, request, {"topic": "other"}, {"topic": "orders"})
     assert stops(api, request, {"client_id": "app-*"})
     assert stops(api, request, {"client_id": "app-*", "topic": "orders"})
     assert stops(api, request, {"topic": "ord*"})
