@@ -405,6 +405,28 @@ async def test_what_falls_due_of_transactions_is_known_beforehand(bank: Bank) ->
     assert (bank.state(), coordinator.next_time_out_ms()) == (COMPLETE_ABORT, None)
 
 
+async def test_a_transaction_is_open_for_its_whole_time_out_and_no_longer(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bank.begin(await bank.init(timeout_ms=60_000))
+    due_ms = bank.transaction().began_ms + 60_000
+    for now_ms, state in ((due_ms, ONGOING), (due_ms + 1, COMPLETE_ABORT)):
+        monkeypatch.setattr(bank.clock, "liveness_ms", lambda now_ms=now_ms: now_ms)
+        await bank.coordinator.abort_timed_out()
+        await bank.a_few_turns()
+        assert bank.state() is state
+
+
+async def test_an_id_is_kept_for_its_whole_time_and_no_longer(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    await bank.init()
+    due_ms = bank.coordinator.next_id_expiry_ms()
+    assert due_ms is not None
+    for now_ms, ids in ((due_ms - 1, {"t"}), (due_ms, set())):
+        monkeypatch.setattr(bank.clock, "now_ms", lambda now_ms=now_ms: now_ms)
+        await bank.coordinator.expire_ids()
+        assert bank.coordinator.transactions.keys() == ids
+
+
 async def test_a_week_of_log_time_aborts_nothing(bank: Bank) -> None:
     producer = await bank.init(timeout_ms=1000)
     await bank.begin(producer)
