@@ -131,7 +131,7 @@ async def test_a_short_time_out_counts_behind_a_request_with_a_long_one(broker, 
     connection = await connect(broker.address)
     patient = connection.ask(list_offsets(), 1, timeout_ms=3_600_000)
     with pytest.raises(RequestTimedOut):
-        await asyncio.wait_for(connection.send(NO_TOPICS, timeout_ms=20), 60)
+        await asyncio.wait_for(connection.send(NO_TOPICS, timeout_ms=20), 30)
     with pytest.raises(Disconnected):
         await patient
 
