@@ -161,6 +161,20 @@ async def test_a_leader_that_was_dead_serves_no_consumer_before_the_new_leader_t
     assert broker.replica_manager.fetcher_manager.followed[T0].knows_log_start is was_live
 
 
+async def test_a_follower_that_was_dead_serves_no_consumer_before_its_leader_tells_its_log_start(
+    broker: BrokerServer,
+) -> None:
+    append(broker, shared_partition(broker))
+    elect(broker, OTHER)
+    followed = broker.replica_manager.fetcher_manager.followed
+    assert followed[T0].knows_log_start, "it has led until now"
+    broker.peers.is_cut_off = True
+    elections.leave(broker.controller, broker.node_id)
+    broker.peers.is_cut_off = False
+    broker.come_back()
+    assert not followed[T0].knows_log_start
+
+
 async def test_a_request_that_waits_for_replicas_ends_when_the_broker_resigns(broker: BrokerServer) -> None:
     led = shared_partition(broker)
     append(broker, led)
