@@ -50,6 +50,16 @@ def test_requests_about_other_topics_and_of_other_clients_pass(api: str) -> None
     assert stops(api, by_id(api), {"topic": "other"})
 
 
+@pytest.mark.parametrize("api", ["Produce", "Fetch"])
+def test_each_topic_of_a_request_is_looked_at(api: str) -> None:
+    request = produce_request("orders", "other") if api == "Produce" else fetch("orders")
+    if api == "Fetch":
+        request.topics += fetch("other").topics
+    assert stops(api, request, {"topic": "orders"})
+    assert stops(api, request, {"topic": "other"})
+    assert not stops(api, request, {"topic": "third"})
+
+
 def test_a_fetch_of_a_session_is_looked_at_because_it_reads_more_than_it_names() -> None:
     request = fetch("orders")
     request.session_id, request.session_epoch = 1, 2

@@ -100,6 +100,14 @@ async def test_unloading_a_partition_forgets_its_pending_offsets(
     assert held(group.offsets) == {}
 
 
+async def test_unloading_another_partition_leaves_them(offsets: TransactionalOffsets, store: GroupStore) -> None:
+    group = await commit(offsets, store)
+    number = store.partition_of("g")
+    offsets.unload(number + 1)
+    offsets.end(number, PRODUCER.producer_id, REPLICATED, is_commit=True)
+    assert held(group.offsets) == {PARTITION: 42}
+
+
 ONLY_PARTITION = TopicPartition(CONSUMER_OFFSETS, 0)
 Key = tuple[str, TopicPartition]
 """A group, and a partition that it reads."""

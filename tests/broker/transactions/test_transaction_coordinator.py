@@ -346,6 +346,16 @@ async def test_forgotten_ids_stay_forgotten(open_bank: OpenBank) -> None:
     assert set(bank.coordinator.transactions) == {"young"}
 
 
+async def test_the_ids_of_one_partition_are_unloaded_alone(bank: Bank) -> None:
+    number_of = bank.coordinator.store.topic.number_of
+    others = [name for name in "abcd" if number_of(name) != number_of("t")]
+    for name in ("t", *others):
+        await bank.begin(await bank.init(name), name=name)
+    bank.coordinator.unload(number_of("t"))
+    assert sorted(bank.coordinator.transactions) == others
+    assert sorted(one.transactional_id for one in bank.coordinator.open_transactions()) == others
+
+
 async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: OpenBank) -> None:
     bank = await open_bank(kmini_as_version="3.9")
     producer = await bank.init()
