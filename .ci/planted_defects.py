@@ -6,9 +6,10 @@
     .venv/bin/python .ci/planted_defects.py --wide NAME   # with all tests below the folders of the named tests
 
 Each defect is a change of one or two lines that a careless maintainer could make. The tool finds the place by a piece
-of code, not by a path, because modules move: the piece occurs exactly once in `storage/` and `broker/`, or once in the
+of code, not by a path, because modules move: the piece occurs exactly once in the folders of `SEARCHED`, or once in the
 modules of the file name given beside it. Where that is not so the tool stops and says which piece it is: give the table
-the new piece. The exit status is 0 when every defect is caught. Several minutes.
+the new piece. The exit status is 0 when every defect is caught. Each defect takes about five seconds, most of them the
+start of pytest; a defect that makes a test wait takes as long as that test waits.
 """
 
 from __future__ import annotations
@@ -215,6 +216,14 @@ DEFECTS = (
         "if self.is_under_min_isr: return False",
         "if not isr: return False",
         ("tests/broker/replication/test_partition.py",),
+    ),
+    Defect(
+        "first_timestamp_of_a_segment_is_its_age",
+        "Retention by time goes by the largest timestamp of a segment.",
+        "retention.py",
+        "now_ms - segment.largest_timestamp > retention_ms",
+        "now_ms - segment.first_timestamp > retention_ms",
+        ("tests/storage/test_retention.py",),
     ),
     # --- protocol
     Defect(
