@@ -6,16 +6,17 @@
     .venv/bin/python .ci/planted_defects.py --wide NAME   # with all tests below the folders of the named tests
 
 Each defect is a change of one or two lines that a careless maintainer could make. The tool finds the place by a piece
-of code, not by a path, because modules move: the piece occurs exactly once in `storage/` and `broker/`, or once in the
+of code, not by a path, because modules move: the piece occurs exactly once in the folders of `SEARCHED`, or once in the
 modules of the file name given beside it. Where that is not so the tool stops and says which piece it is: give the table
-the new piece. The exit status is 0 when every defect is caught. Several minutes.
+the new piece. The exit status is 0 when every defect is caught. Each defect takes about five seconds, most of them the
+start of pytest; a defect that makes a test wait takes as long as that test waits.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
+import importlib.util
 import os
 import re
 import shutil
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TREE = Path(__file__).resolve().parent.parent
-SEARCHED = ("storage", "broker")
+SEARCHED = ("protocol", "storage", "broker", "client", "embed")
 TIMEOUT_S = 600
 """A defect may make a test wait for ever; after this time it counts as caught."""
 
@@ -216,6 +217,254 @@ DEFECTS = (
         "if not isr: return False",
         ("tests/broker/replication/test_partition.py",),
     ),
+    Defect(
+        "first_timestamp_of_a_segment_is_its_age",
+        "Retention by time goes by the largest timestamp of a segment.",
+        "retention.py",
+        "now_ms - segment.largest_timestamp > retention_ms",
+        "now_ms - segment.first_timestamp > retention_ms",
+        ("tests/storage/test_retention.py",),
+    ),
+    # --- protocol
+    Defect(
+        "varint_may_have_33_bits",
+        "An unsigned varint stands for a number of at most 32 bits.",
+        "primitives.py",
+        "if byte <= 0x7F and value < 1 << 32:",
+        "if byte <= 0x7F and value <= 1 << 32:",
+        ("tests/protocol/test_primitives.py",),
+    ),
+    Defect(
+        "header_of_another_version_is_taken_for_the_last_one",
+        "The header of the last request serves the next one only where API and version are the same, too.",
+        "framing.py",
+        "if frame.api_key == self._last_api_key and frame.api_version == self._last_api_version:",
+        "if frame.api_key == self._last_api_key:",
+        ("tests/protocol/test_framing.py",),
+    ),
+    # --- network
+    Defect(
+        "context_of_the_last_version_serves_the_next_request",
+        "A handler is told the version of its own request, also where a client changes it.",
+        "dispatch.py",
+        "or version != context.version or client_id",
+        "or client_id",
+        ("tests/broker/network/test_dispatch.py",),
+    ),
+    Defect(
+        "host_gets_one_connection_less_than_its_limit",
+        "A host may have max.connections.per.ip connections.",
+        "socket_server.py",
+        "if self._per_host[host] > limit:",
+        "if self._per_host[host] >= limit:",
+        ("tests/broker/network/test_socket_server.py",),
+    ),
+    Defect(
+        "second_mute_shortens_the_first",
+        "A connection that is muted twice stays muted for the longer time.",
+        "connection.py",
+        "max(self._muted_until_ms, now_ms + duration_ms)",
+        "now_ms + duration_ms",
+        ("tests/broker/network/test_connection.py",),
+    ),
+    # --- fault rules
+    Defect(
+        "rule_mixes_the_topic_of_one_partition_with_the_number_of_another",
+        "A rule about topic and partition means a request that names this partition of this topic.",
+        "matching.py",
+        "return any(means(one[0], one[1]) for one in partitions) or",
+        "return any(means(one[0], two[1]) for one in partitions for two in partitions) or",
+        ("tests/broker/faults/test_matching.py",),
+    ),
+    Defect(
+        "last_delay_counts_alone",
+        "The delays of all rules that act on a request add up.",
+        "active_rule.py",
+        "delay_ms += act.ms + active",
+        "delay_ms = act.ms + active",
+        ("tests/broker/faults/test_active_rule.py",),
+    ),
+    Defect(
+        "screen_looks_for_the_topic_of_one_rule",
+        "A request is looked at if any of the rules may mean it.",
+        "screens.py",
+        "frozenset(topic for topic in topics if topic is not None)",
+        "frozenset(topic for topic in topics[:1] if topic is not None)",
+        ("tests/broker/faults/test_screens.py",),
+    ),
+    # --- the schema registry
+    Defect(
+        "number_of_a_version_is_given_again",
+        "The next version of a subject has a number above all that are there.",
+        "registered.py",
+        "return max(self._subjects.get(subject, {}), default=0) + 1",
+        "return len(self._subjects.get(subject, {})) + 1",
+        ("tests/embed/registry/test_registered.py",),
+    ),
+    Defect(
+        "incompatibility_with_the_oldest_version_is_told",
+        "Of several versions that a schema is incompatible with, the latest one is told.",
+        "compatibility.py",
+        "for one in reversed(compared):",
+        "for one in compared:",
+        ("tests/embed/registry/test_registration.py",),
+    ),
+    # --- the client
+    Defect(
+        "short_time_out_waits_for_a_long_one",
+        "A request times out by its own deadline, also behind a request with a later one.",
+        "connection.py",
+        "if self._watchdog is None or deadline < self._watchdog.when():",
+        "if self._watchdog is None:",
+        ("tests/client/test_connection.py",),
+    ),
+    Defect(
+        "first_batch_of_an_aborted_transaction_is_shown",
+        "A reader of committed records is shown no batch of an aborted transaction, from its first offset on.",
+        "consume.py",
+        "self._begins[0][1] <= header.last_offset",
+        "self._begins[0][1] < header.base_offset",
+        ("tests/client/test_consume.py",),
+    ),
+    Defect(
+        "coordinator_of_a_transaction_is_asked_once_more_for_ever",
+        "The client forgets a coordinator, of a group or of a transactional id, that answers with a retriable error.",
+        "cluster_connections.py",
+        "self._coordinators.pop((key_type, key), None)",
+        "self._coordinators.pop((GROUP, key), None)",
+        ("tests/client/test_cluster_connections.py",),
+    ),
+    # --- transactions
+    Defect(
+        "marker_refused_for_lack_of_replicas_is_given_up",
+        "A marker that is refused with NOT_ENOUGH_REPLICAS is written again.",
+        "completion.py",
+        "NotLeaderOrFollower, NotEnoughReplicas, NotEnoughReplicasAfterAppend, RequestTimedOut, KafkaStorageError, ) )",
+        "NotLeaderOrFollower, NotEnoughReplicasAfterAppend, RequestTimedOut, KafkaStorageError))",
+        ("tests/broker/transactions/test_completion.py",),
+    ),
+    Defect(
+        "partition_without_a_leader_needs_no_marker",
+        "A transaction is complete when each partition has its marker, also one that had no leader for a while.",
+        "completion.py",
+        "codes.update(dict.fromkeys(led, NotLeaderOrFollower.code))",
+        "codes.update(dict.fromkeys(led, NONE))",
+        ("tests/broker/transactions/test_completion.py",),
+    ),
+    Defect(
+        "late_partition_renews_the_time_out",
+        "The time-out of a transaction counts from its first partition.",
+        "transaction_coordinator.py",
+        "elif not was_open and self.has(transaction):",
+        "elif self.has(transaction):",
+        ("tests/broker/transactions/test_transaction_coordinator.py",),
+    ),
+    Defect(
+        "marker_is_written_under_too_few_replicas",
+        "A marker is refused while fewer replicas are in sync than min.insync.replicas.",
+        "markers.py",
+        "partition.check_min_isr() now_ms",
+        "now_ms",
+        ("tests/broker/transactions/test_markers.py",),
+    ),
+    # --- groups
+    Defect(
+        "older_offset_counts_after_a_restart",
+        "Of two transactional commits the record written last counts, also where they were loaded.",
+        "group_loader.py",
+        "if key in pending and pending[key].record_offset < record_offset:",
+        "if key in pending:",
+        ("tests/broker/groups/test_transactional_offsets.py",),
+    ),
+    Defect(
+        "new_member_keeps_the_five_minutes_of_its_join",
+        "The session of a new member of a classic group begins with the answer to its JoinGroup.",
+        "rebalance.py",
+        "self.sessions.extend(member, group) member.is_new = False",
+        "member.is_new = False",
+        ("tests/broker/groups/classic/test_sessions.py",),
+    ),
+    Defect(
+        "static_member_that_came_back_has_no_session",
+        "A static member that takes the place of its old id has a session like any other.",
+        "joins.py",
+        "self._rebalancer.sessions.extend(new, group) self._update",
+        "self._update",
+        ("tests/broker/groups/classic/test_sessions.py",),
+    ),
+    Defect(
+        "heartbeat_extends_no_session",
+        "The session of a member of a consumer group begins anew with every heartbeat.",
+        "heartbeats.py",
+        "life.extend_session(group, answer.member_id)",
+        "",
+        ("tests/broker/groups/consumer/test_life.py",),
+    ),
+    Defect(
+        "commit_at_the_epoch_of_the_assignment_is_stale",
+        "A member commits with an older epoch what it was assigned at or before that epoch.",
+        "fencing.py",
+        'epoch < assigned_at: raise error(f"the',
+        'epoch <= assigned_at:\n            raise error(f"the',
+        ("tests/broker/groups/consumer/test_fencing.py",),
+    ),
+    Defect(
+        "restart_ends_the_wait_for_partitions_to_be_given_up",
+        "After a restart a member is waited for again that has to give up partitions.",
+        "group_life.py",
+        "self.extend_session(group, member_id) self.set_rebalance_timer(group, member_id)",
+        "self.extend_session(group, member_id)",
+        ("tests/broker/groups/consumer/test_life.py",),
+    ),
+    Defect(
+        "epoch_before_is_accepted_with_any_tasks",
+        "A member of a streams group that repeats its last epoch has no more tasks than it was assigned.",
+        "heartbeats.py",
+        "owned is not None and current.assigned.contains(owned)",
+        "owned is not None",
+        ("tests/broker/groups/streams/test_heartbeats.py",),
+    ),
+    Defect(
+        "target_is_computed_one_millisecond_late",
+        "The target of a streams group may be computed anew once streams.assignment.interval.ms have passed.",
+        "member_steps.py",
+        "streams_assignment_interval_ms return",
+        "streams_assignment_interval_ms + 1\n        return",
+        ("tests/broker/groups/streams/test_heartbeats.py",),
+    ),
+    # --- replication, reads and resets
+    Defect(
+        "idle_follower_leaves_with_the_next_append",
+        "A follower that had everything had it until the leader's next append.",
+        "partition.py",
+        "self.replicas.leader_moves_on(log.log_end_offset, host.clock.liveness_ms())",
+        "pass",
+        ("tests/broker/replication/test_partition.py",),
+    ),
+    Defect(
+        "leader_that_was_dead_serves_deleted_records",
+        "A leader that was cut off serves no consumer until its successor has told where its log starts.",
+        "replica_manager.py",
+        "led is not None and not self._is_rejoining",
+        "led is not None",
+        ("tests/broker/replication/test_replica_manager.py",),
+    ),
+    Defect(
+        "empty_partition_uses_up_the_right_to_a_whole_batch",
+        "The first batch of a fetch is sent whole, also where partitions without records come first (KIP-74).",
+        "delayed_fetch.py",
+        "if size: nothing_yet = False left",
+        "nothing_yet = False\n        if size:\n            left",
+        ("tests/broker/handlers/test_fetch.py",),
+    ),
+    Defect(
+        "reset_leaves_the_levels_of_loggers",
+        "After a reset loggers have the levels from before clients changed them.",
+        "resetting.py",
+        "restore_levels() return Emptied",
+        "return Emptied",
+        ("tests/broker/test_resetting.py",),
+    ),
 )
 
 
@@ -255,15 +504,24 @@ def plant(defect: Defect, tree: Path) -> tuple[Path, str]:
     """Make the change in `tree`; returns the changed file and the text that it had."""
     place = place_of(defect, tree)
     text = place.path.read_text(encoding="utf-8")
-    place.path.write_text(text[: place.start] + defect.planted + text[place.end :], encoding="utf-8")
+    write_module(place.path, text[: place.start] + defect.planted + text[place.end :])
     return place.path, text
 
 
+def write_module(path: Path, text: str) -> None:
+    """Write a module, and forget its bytecode, which Python would use after two changes of one size in one second."""
+    path.write_text(text, encoding="utf-8")
+    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+
+
 def copy_tree(target: Path) -> None:
-    """Copy what is under version control, as it is now, and the compiled kernels; link what tests download."""
+    """Copy what is under version control, as it is now, and the compiled kernels; link what tests download.
+
+    Other modules that a build compiles run interpreted: compiled, they would have no planted defect.
+    """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=True).stdout
     names = [name for name in listed.split("\0") if name]
-    names += [str(path.relative_to(TREE)) for path in (TREE / "protocol").rglob("*.so")]
+    names += [str(path.relative_to(TREE)) for path in (TREE / "protocol" / "records" / "kernels").glob("*.so")]
     for name in names:
         if os.path.lexists(TREE / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -292,7 +550,7 @@ def link_package(tree: Path, site: Path) -> None:
 def run_tests(tests: Iterable[str], tree: Path, site: Path) -> tuple[bool, str]:
     """Run test files in the copy until one fails; whether all passed, and the closing line or the first failure."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(site)}
     try:
         run = subprocess.run(
             [*command, *tests], cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
@@ -345,7 +603,7 @@ def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
             try:
                 passed, line = run_tests(scopes[defect], tree, site)
             finally:
-                path.write_text(text, encoding="utf-8")
+                write_module(path, text)
             if passed:
                 escaped.append(defect.name)
             verdict = "ESCAPED" if passed else "caught"

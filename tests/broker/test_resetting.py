@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,12 @@ from kmini import Broker, Cluster, KafkaError
 from kmini.broker.api.interception import Exchange, Serve
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Timer
+from kmini.broker.resetting import reset_broker
+from kmini.protocol.messages.describe_configs import BROKER_LOGGER
+from kmini.protocol.messages.incremental_alter_configs import SET
 from kmini.protocol.uuids import format_uuid
+from support.broker.asking import ask_handler
+from support.broker.config_requests import alter, change
 from support.group_requests import join
 from support.kafka_requests import fetch
 from support.object_graph import state_of
@@ -81,11 +86,15 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Hosts]:
     return made
 
 
+LOGGERS = ("kmini.client", "kmini.broker")
+
+
 @pytest.fixture(autouse=True)
 def level_of_the_logger() -> Iterator[None]:
     """A test that fails before its reset leaves no level behind."""
     yield
-    logging.getLogger("kmini.client").setLevel(logging.NOTSET)
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def cores(host: Hosts) -> list[BrokerServer]:
@@ -146,7 +155,6 @@ def fill(host: Hosts) -> None:
     host.delete_records("made-by-itself")
     host.advance_clock("2d")
     host.advance_clock("1s", liveness=True)
-    logging.getLogger("kmini.client").setLevel(logging.ERROR)
 
 
 def _change(kind: ConfigResource.Type, name: str, key: str, value: str) -> ConfigResource:
@@ -211,6 +219,19 @@ def test_a_reset_broker_is_in_every_part_like_one_that_has_just_started(make: Ca
         assert [member.receive(), reader.receive()] == [None, None]
         until(lambda: not differences(states(used), states(fresh)), lambda: differences(states(used), states(fresh)))
         assert used.topics() == ["orders", "profiles"]
+
+
+async def test_the_levels_of_loggers_are_those_from_before_the_clients_changed_them(
+    start_broker: Callable[..., Awaitable[BrokerServer]],
+) -> None:
+    """The program that embeds the broker may have set one; a logger without one has that of the logger above again."""
+    logging.getLogger(LOGGERS[0]).setLevel(logging.WARNING)
+    broker = await start_broker()
+    for level in ("ERROR", "DEBUG"):  # the second change must not take the first one for the level from before
+        await alter(ask_handler, broker, change(BROKER_LOGGER, "1", *((name, SET, level) for name in LOGGERS)))
+    assert [logging.getLogger(name).level for name in LOGGERS] == [logging.DEBUG] * 2
+    await reset_broker(broker)
+    assert [logging.getLogger(name).level for name in LOGGERS] == [logging.WARNING, logging.NOTSET]
 
 
 def test_a_topic_of_the_start_has_a_new_id_and_ids_of_producers_go_on(make: Callable[..., Hosts]) -> None:

@@ -7,16 +7,18 @@ import asyncio
 import pytest
 
 from kmini.client import Address, Client, Disconnected, NoBrokerAnswers, NotAKafkaBroker
+from kmini.client.connection import Connection
 from kmini.client.deadline import Deadline
 from kmini.protocol.errors import (
     LeaderNotAvailable,
+    NotCoordinator,
     NotLeaderOrFollower,
     RequestTimedOut,
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
-from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest, FindCoordinatorResponse
 from kmini.protocol.messages.list_offsets import EARLIEST, ListOffsetsRequest, ListOffsetsResponse
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.topics import TopicPartition
@@ -193,6 +195,23 @@ async def test_a_broker_that_cannot_be_reached_is_named_with_the_broker_that_adv
         f"cannot connect to broker 2 at {cluster[2].address}, as {cluster[1].address} advertises it: Connection refused"
         "; is that broker down, or its advertised.listeners wrong?"
     )
+
+
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+async def test_a_coordinator_that_moves_is_looked_up_again(cluster, client, coordinate, key_type: int) -> None:
+    named, asked = coordinate(1, 2), []
+
+    async def attempt(connection: Connection) -> Address:
+        asked.append(connection.address)
+        if connection.address == cluster[1].address:
+            raise NotCoordinator("it has moved")
+        return connection.address
+
+    for _ in range(2):
+        found = await client.cluster.at_coordinator("key", Deadline(20_000), attempt, key_type=key_type)
+        assert found == cluster[2].address
+    assert named == [1, 2], "it is looked up once for each broker that coordinates"
+    assert asked == [cluster[1].address, *[cluster[2].address] * 2]
 
 
 async def test_a_coordinator_that_cannot_be_reached_is_named_with_the_broker_that_names_it(cluster) -> None:

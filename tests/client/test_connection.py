@@ -126,6 +126,16 @@ async def test_a_request_that_is_not_answered_in_time_costs_the_connection(broke
     assert not connection.is_open
 
 
+async def test_a_short_time_out_counts_behind_a_request_with_a_long_one(broker, connect) -> None:
+    broker.answers[MetadataRequest] = broker.answers[ListOffsetsRequest] = lambda _: None
+    connection = await connect(broker.address)
+    patient = connection.ask(list_offsets(), 1, timeout_ms=3_600_000)
+    with pytest.raises(RequestTimedOut):
+        await asyncio.wait_for(connection.send(NO_TOPICS, timeout_ms=20), 30)
+    with pytest.raises(Disconnected):
+        await patient
+
+
 async def test_when_the_broker_hangs_up_everything_under_way_fails(broker, connect) -> None:
     def hang_up(_: object) -> None:
         raise broker.HangUp

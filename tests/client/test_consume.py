@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import pytest
 
 from kmini.client import Client
 from kmini.protocol.errors import CorruptMessage, NotLeaderOrFollower, OffsetOutOfRange, UnknownServerError
-from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
+from kmini.protocol.messages.fetch import READ_COMMITTED, FetchRequest, FetchResponse
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
@@ -23,7 +24,7 @@ def batch(first: int, count: int = 1, codec: Codec = Codec.NONE) -> bytes:
     return bytes(build_batch(records, base_offset=first, codec=codec))
 
 
-def holds(log: bytes, *, before=None, codes: list[int] | None = None):
+def holds(log: bytes, *, before=None, codes: list[int] | None = None, aborted: Sequence[tuple[int, int]] = ()):
     """Answers Fetch with all of `log`, whatever offset is asked for, or first with these error codes."""
     left = codes or []
 
@@ -42,6 +43,10 @@ def holds(log: bytes, *, before=None, codes: list[int] | None = None):
                             error_code=code,
                             records=b"" if code else log,
                             high_watermark=99,
+                            aborted_transactions=[
+                                Topic.Partition.AbortedTransaction(producer_id=producer_id, first_offset=first)
+                                for producer_id, first in aborted
+                            ],
                         )
                         for p in topic.partitions
                     ],
@@ -102,6 +107,32 @@ async def test_markers_and_gaps_move_the_position_and_are_not_seen(cluster, clie
     cluster[1].answers[FetchRequest] = holds(batch(0, 2) + bytes(marker) + bytes(compacted))
     assert await consumed(client, {("t", 0): 0}, {("t", 0): 10}) == [0, 1, 7]
     assert len(cluster[1].asked(FetchRequest)) == 1
+
+
+async def test_a_reader_of_committed_records_is_shown_none_of_an_aborted_transaction(cluster, client) -> None:
+    """Producer 1 aborts a transaction and commits the next one; producer 2 commits one that lies between."""
+
+    def sent(first: int, producer_id: int, count: int = 1) -> bytes:
+        records = [Record(offset, 1, None, b"%d" % offset) for offset in range(first, first + count)]
+        return bytes(build_batch(records, base_offset=first, producer_id=producer_id, transactional=True))
+
+    def marker(offset: int, producer_id: int, *, is_abort: bool) -> bytes:
+        end = EndTransactionMarker(is_abort=is_abort, coordinator_epoch=1)
+        return bytes(
+            build_end_transaction_marker(
+                end, producer_id=producer_id, producer_epoch=0, timestamp=1, base_offset=offset
+            )
+        )
+
+    cluster.lead("t", 1)
+    cluster[1].answers[FetchRequest] = holds(
+        sent(0, 1, 2) + sent(2, 2) + sent(3, 1) + marker(4, 1, is_abort=True) + batch(5)
+        + sent(6, 1) + marker(7, 1, is_abort=False) + marker(8, 2, is_abort=False),
+        aborted=[(1, 0)],
+    )  # fmt: skip
+    committed = client.consume({("t", 0): 0}, until={("t", 0): 9}, isolation_level=READ_COMMITTED)
+    async with aclosing(committed) as records:
+        assert [record.offset async for record in records] == [2, 5, 6]
 
 
 async def test_a_partition_that_is_at_its_end_already_is_not_asked_for(cluster, client) -> None:

@@ -185,9 +185,10 @@ async def test_offsets_are_committed_from_outside_of_the_group(cluster, client, 
     assert cluster[1].versions[-1] == 9
 
 
-async def test_a_commit_follows_the_coordinator(cluster, client, coordinate) -> None:
+@pytest.mark.parametrize("error", [CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator])
+async def test_a_commit_follows_the_coordinator(cluster, client, coordinate, error) -> None:
     coordinate(1, 2)
-    cluster[1].answers[OffsetCommitRequest] = commits(t=NotCoordinator.code)
+    cluster[1].answers[OffsetCommitRequest] = commits(t=error.code)
     cluster[2].answers[OffsetCommitRequest] = commits()
     assert await client.commit_offsets("g", {("t", 0): 7}) == {("t", 0): None}
 

@@ -7,9 +7,14 @@ import pytest
 from kmini.client import Disconnected, ProduceResult, record
 from kmini.protocol.errors import (
     InvalidRecord,
+    KafkaStorageError,
+    LeaderNotAvailable,
+    NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     RequestTimedOut,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from kmini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kmini.protocol.records.batch import read_header
@@ -49,9 +54,16 @@ async def test_records_go_to_the_leader_as_one_batch(cluster, client) -> None:
     assert read_header(sent.records).codec == Codec.GZIP
 
 
-async def test_what_was_not_written_is_sent_again(cluster, client) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(KafkaStorageError, LeaderNotAvailable, NotEnoughReplicas),
+        *(NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition),
+    ],
+)
+async def test_what_was_not_written_is_sent_again(cluster, client, error) -> None:
     cluster.lead("t", 1)
-    cluster[1].answers[ProduceRequest] = acknowledge(NotLeaderOrFollower.code, NotLeaderOrFollower.code)
+    cluster[1].answers[ProduceRequest] = acknowledge(error.code, error.code)
     assert (await client.produce("t", 0, [record(b"v")])).base_offset == 40
     assert len(cluster[1].asked(ProduceRequest)) == 3
 

@@ -39,7 +39,7 @@ def test_other_numbers_have_no_varint(value: int) -> None:
         unsigned_varint(value)
 
 
-@pytest.mark.parametrize("encoded", ["ffffffff1f", "8080808080", "808080808000", "ff" * 100])
+@pytest.mark.parametrize("encoded", ["ffffffff1f", "8080808010", "8080808080", "808080808000", "ff" * 100])
 def test_a_varint_of_more_than_32_bits_is_malformed(encoded: str) -> None:
     with pytest.raises(MalformedMessage, match="32 bits"):
         read_unsigned_varint(bytes.fromhex(encoded), 0)

@@ -34,6 +34,17 @@ class TestByAge:
         assert apply_retention(bench.log, 110) == 0
         assert apply_retention(bench.log, 111) == 1
 
+    @pytest.mark.parametrize("timestamps", [(10, 50), (50, 10), (20, 50, 10)])
+    def test_the_newest_record_of_a_segment_counts_wherever_it_stands(
+        self, make_bench: Callable[..., Bench], timestamps: tuple[int, ...]
+    ) -> None:
+        bench = make_bench(retention_ms=100)
+        for timestamp in timestamps:
+            bench.append("x", timestamp=timestamp)
+        bench.log.roll(bench.now_ms)
+        assert next_retention_ms(bench.log) == 151
+        assert [apply_retention(bench.log, now_ms) for now_ms in (150, 151)] == [0, 1]
+
     def test_the_first_segment_that_must_stay_keeps_those_after_it(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(retention_ms=100)
         for timestamp in (10, 500, 10):

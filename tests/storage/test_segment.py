@@ -85,10 +85,21 @@ class TestIndexEntries:
         segment.append_all(b"".join(batches), headers)
         assert segment.offset_index.entries() == [(2, 160)]
 
-    def test_the_largest_timestamp_is_that_of_the_first_batch_that_had_it(self, filesystem: MemoryFileSystem) -> None:
+    @pytest.mark.parametrize("way", ["one by one", "at once", "noted"])
+    def test_the_largest_timestamp_is_that_of_the_first_batch_that_had_it(
+        self, filesystem: MemoryFileSystem, way: str
+    ) -> None:
         segment = new_segment(filesystem)
-        for number, timestamp in enumerate((5, 9, 9, 3)):
-            append(segment, batch(number, timestamp=timestamp))
+        batches = [batch(number, timestamp=timestamp) for number, timestamp in enumerate((5, 9, 9, 3))]
+        size = len(batches[0])
+        headers = [(size * number, read_header(built)) for number, built in enumerate(batches)]
+        if way == "one by one":
+            for built in batches:
+                append(segment, built)
+        elif way == "at once":
+            segment.append_all(b"".join(batches), headers)
+        else:
+            segment.note_batches(0, ((0, size, 2 * size, 3 * size), [size] * 4, range(4), (5, 9, 9, 3)))
         assert segment.max_timestamp == 9
         segment.seal()
         assert segment.time_index.last_entry == (9, 1)

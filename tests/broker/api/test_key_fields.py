@@ -212,6 +212,27 @@ def test_a_coordinator_is_sought_for_a_group_or_a_transaction() -> None:
     assert key_fields(several, NAMES) == KeyFields(transactional_ids=("tx-1", "tx-2"))
 
 
+def test_each_of_several_topics_groups_and_producers_is_among_the_key_fields() -> None:
+    Marker, Member = m.WriteTxnMarkersRequest.Marker, m.LeaveGroupRequest.Member
+    markers = [
+        Marker(
+            producer_id=number,
+            producer_epoch=number,
+            transaction_result=True,
+            coordinator_epoch=0,
+            topics=[Marker.Topic(name=name, partition_indexes=[0, number]) for name in ("a", "b")],
+        )
+        for number in (1, 2)
+    ]
+    assert key_fields(m.WriteTxnMarkersRequest(markers=markers), NAMES) == KeyFields(
+        tuple(KeyPartition(name, at) for number in (1, 2) for name in ("a", "b") for at in (0, number)),
+        producers=(Producer(1, 1), Producer(2, 2)),
+    )
+    assert key_fields(m.DeleteGroupsRequest(groups_names=["g", "h"]), NAMES) == KeyFields(groups=("g", "h"))
+    leaving = m.LeaveGroupRequest(group_id="g", members=[Member(member_id="x"), Member(member_id="y")])
+    assert key_fields(leaving, NAMES) == KeyFields(groups=("g",), members=("x", "y"))
+
+
 def test_settings_are_no_key_fields() -> None:
     Resource = m.AlterConfigsRequest.Resource
     configs = [Resource.Config(name="sasl.jaas.config", value="hush-hush")]

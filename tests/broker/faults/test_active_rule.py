@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from kmini import Broker, KafkaError
+from kmini.broker.faults.active_rule import ActiveRule, wait_at
 from kmini.protocol import messages as m
 from kmini.testing import Wire
+from support.fault_rules import rule
 from support.until import until
 
 pytestmark = pytest.mark.sockets
@@ -41,6 +46,22 @@ def test_a_rule_that_is_removed_lets_its_requests_go_on(broker: Broker, wire: Wi
         wire.send(m.ListGroupsRequest(), 2)
         held.arrived()
     until(lambda: held.blocked == [])
+
+
+async def test_the_delays_of_all_rules_at_one_place_add_up() -> None:
+    waits: list[int] = []
+
+    async def wait(operation: object, timeout_ms: int) -> None:
+        waits.append(timeout_ms)
+
+    exchange: Any = SimpleNamespace(context=SimpleNamespace(wait=wait))
+    rules = [
+        ActiveRule(rule(name=f"rule {number}", do=do), seed=1, now_ms=lambda: 0)
+        for number, do in enumerate(([{"delay": 10}, {"delay": 20}], [{"delay": 5}, {"delay": 7, "when": "after"}]))
+    ]
+    for place in ("before", "after"):
+        await wait_at(place, exchange, rules)
+    assert waits == [35, 7]
 
 
 def test_waiting_for_a_rule_that_does_not_act_tells_the_nearest_miss(broker: Broker, wire: Wire) -> None:

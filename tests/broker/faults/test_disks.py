@@ -40,6 +40,20 @@ def test_only_the_first_operations_fail_if_the_rule_says_so(broker: Broker, wire
     assert codes_of(wire.ask(produce("orders"), 9)) == {"orders": 0}
 
 
+def test_of_two_rules_that_mean_an_operation_one_acts(broker: Broker, wire: Wire) -> None:
+    for name in ("older", "newer"):
+        broker.faults.on("disk", topic="orders", name=name).times(1).full()
+    codes = [codes_of(wire.ask(produce("orders"), 9))["orders"] for _ in range(3)]
+    assert codes == [STORAGE_ERROR, STORAGE_ERROR, 0]
+
+
+def test_a_rule_about_a_disk_means_a_topic_with_hyphens_alone(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("orders-of-1999")
+    broker.faults.on("disk", topic="orders-of-1999").full()
+    codes = codes_of(wire.ask(produce("orders-of-1999", "orders"), 9))
+    assert codes == {"orders-of-1999": STORAGE_ERROR, "orders": 0}
+
+
 def test_a_wait_for_a_rule_ends_with_the_operation_that_fails(broker: Broker, wire: Wire) -> None:
     rule = broker.faults.on("disk", topic="orders").full()
     waiting = threading.Thread(target=rule.wait_hit, kwargs={"timeout_ms": 60_000})

@@ -37,6 +37,19 @@ def test_a_rule_means_the_requests_that_meet_all_its_conditions(when: dict[str, 
     assert Matcher(rule(**when)).means(asked()) is is_meant
 
 
+def test_a_rule_about_a_partition_means_no_request_about_this_topic_and_another_topics_partition() -> None:
+    request = produce_request("orders")  # partition 0
+    (other,) = produce_request("payments").topic_data
+    other.partition_data[0].index = 1
+    request.topic_data.append(other)
+    meant = {
+        (topic, number): Matcher(rule(topic=topic, partition=number)).means(asked(request))
+        for topic in ("orders", "payments")
+        for number in (0, 1)
+    }
+    assert meant == {("orders", 0): True, ("orders", 1): False, ("payments", 0): False, ("payments", 1): True}
+
+
 def test_groups_and_transactional_ids_are_found_where_each_api_has_them() -> None:
     heartbeat = m.HeartbeatRequest(group_id="billing", generation_id=1, member_id="m")
     assert Matcher(rule("Heartbeat", group="bill*")).means(asked(heartbeat, version=3))

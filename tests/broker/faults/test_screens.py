@@ -42,11 +42,22 @@ def test_requests_about_other_topics_and_of_other_clients_pass(api: str) -> None
     assert not stops(api, request, {"client_id": "web-*"}, {"topic": "other"})
     assert not stops(api, request, {"client_id": "web-*", "topic": "orders"})
     assert stops(api, request, {"topic": "orders"}, {"topic": "other"})
+    assert stops(api, request, {"topic": "other"}, {"topic": "orders"})
     assert stops(api, request, {"client_id": "app-*"})
     assert stops(api, request, {"client_id": "app-*", "topic": "orders"})
     assert stops(api, request, {"topic": "ord*"})
     assert stops(api, request, {"version": ">3"})
     assert stops(api, by_id(api), {"topic": "other"})
+
+
+@pytest.mark.parametrize("api", ["Produce", "Fetch"])
+def test_each_topic_of_a_request_is_looked_at(api: str) -> None:
+    request = produce_request("orders", "other") if api == "Produce" else fetch("orders")
+    if api == "Fetch":
+        request.topics += fetch("other").topics
+    assert stops(api, request, {"topic": "orders"})
+    assert stops(api, request, {"topic": "other"})
+    assert not stops(api, request, {"topic": "third"})
 
 
 def test_a_fetch_of_a_session_is_looked_at_because_it_reads_more_than_it_names() -> None:

@@ -49,6 +49,7 @@ JOURNAL = journal_of(
     ("OffsetCommit", "reader", of("orders")._replace(groups=("billing",)), ()),
     ("EndTxn", "app-1", KeyFields(transactional_ids=("tx-1",)), ()),
 )
+OF_TWO_TOPICS = journal_of(("Produce", "app-1", KeyFields((*of("a", 0).partitions, *of("b", 1).partitions)), ()))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,14 @@ JOURNAL = journal_of(
 )
 def test_everything_that_is_given_holds_for_what_is_chosen(selection: Selection, numbers: list[int]) -> None:
     assert [entry.number for entry in selection.chosen(JournalReader(JOURNAL))] == numbers
+
+
+@pytest.mark.parametrize(("topic", "partition", "count"), [("a", 0, 1), ("b", 1, 1), ("a", 1, 0), ("b", 0, 0)])
+def test_a_request_about_two_topics_is_about_the_partitions_of_each_alone(
+    topic: str, partition: int, count: int
+) -> None:
+    selection = Selection("Produce", topic=topic, partition=partition)
+    assert len(selection.chosen(JournalReader(OF_TWO_TOPICS))) == count
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import asyncio
 import random
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +19,9 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.network.connection import SLICE_BYTES, Connection, address_of, slices
 from kmini.broker.purgatory import Purgatory
+from kmini.broker.resetting import reset_broker
 from kmini.broker.security.resources import ANONYMOUS
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.framing import NEED_DATA, ReceiveBuffer
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -326,6 +329,57 @@ async def test_a_muted_connection_that_authenticates_stays_muted(mutes: int) -> 
     await clock.advance(1_000, liveness=True)
     await until_async(lambda: connection.in_service is None)
     assert (gate.asked, served.asked) == (0, 1)
+
+
+METADATA = (MetadataRequest(topics=[]), 9)
+
+
+@pytest.fixture
+async def movable(tmp_path: Path) -> AsyncIterator[BrokerServer]:
+    """A broker on a clock that can be moved."""
+    config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", "connections.max.idle.ms": "60000"})
+    broker = await BrokerServer.start(config, str(tmp_path), clock=MovableClock())
+    yield broker
+    await broker.stop()
+
+
+async def advance(broker: BrokerServer, duration_ms: int) -> None:
+    assert isinstance(broker.clock, MovableClock)
+    await broker.clock.advance(duration_ms, liveness=True)
+
+
+async def test_of_two_mutes_the_longer_one_counts(movable: BrokerServer) -> None:
+    written: list[tuple[str, bytes]] = []
+    fed = FedConnection(movable, "muted", written)
+    fed.connection.mute(50_000)
+    fed.connection.mute(10)
+    fed.send(METADATA)
+    await advance(movable, 49_000)
+    assert written == []
+    await advance(movable, 2_000)
+    await until_async(lambda: len(written) == 1)
+
+
+async def test_a_reset_ends_a_mute_of_a_connection_that_stays(movable: BrokerServer) -> None:
+    written: list[tuple[str, bytes]] = []
+    fed = FedConnection(movable, "muted", written)
+    fed.send(METADATA)
+    fed.connection.mute(3_600_000)
+    await reset_broker(movable, keep=("fed",))
+    fed.send(METADATA)
+    assert len(written) == 2
+
+
+async def test_a_client_that_reads_a_large_answer_slowly_is_not_idle(movable: BrokerServer) -> None:
+    written: list[tuple[str, bytes]] = []
+    slow = FedConnection(movable, "slow", written)
+    for _ in range(4):
+        slow.connection.pause_writing()
+        await advance(movable, 40_000)
+        slow.connection.resume_writing()
+    assert written == []
+    await advance(movable, 100_000)
+    assert written[0] == ("slow", b""), "it has read nothing for longer than connections.max.idle.ms"
 
 
 def test_connections_from_one_host_share_its_name() -> None:

@@ -15,7 +15,7 @@ import pytest
 from kmini.broker.api.interception import Interceptor
 from kmini.broker.api.registry import Handler
 from kmini.broker.api.releases import Versions
-from kmini.broker.api.request_context import CloseConnection
+from kmini.broker.api.request_context import CloseConnection, Context
 from kmini.broker.clock import MovableClock
 from kmini.broker.metrics import Metrics
 from kmini.broker.network.dispatch import Dispatcher
@@ -84,7 +84,11 @@ class Desk:
         self.purgatory = Purgatory(MovableClock())
         self.interceptors: list[Interceptor] = []
 
-        async def handler(request: object, context: object) -> Any:
+        self.contexts: list[tuple[int, str | None]] = []
+        """Version and client id of each request that is served, as its handler is told them."""
+
+        async def handler(request: object, context: Context) -> Any:
+            self.contexts.append((context.version, context.client_id))
             return await answer()
 
         api = Handler(__name__, MetadataRequest.api_key, Versions(1, 9), 1)
@@ -98,9 +102,15 @@ class Desk:
         handlers: Any = {MetadataRequest.api_key: api}
         self.dispatcher = Dispatcher(cast(Any, self.peer), services, handlers, cast(Any, self.hints))
 
-    def ask(self, version: int = 9, api_key: int = MetadataRequest.api_key, body: bytes | None = None) -> None:
+    def ask(
+        self,
+        version: int = 9,
+        api_key: int = MetadataRequest.api_key,
+        body: bytes | None = None,
+        client_id: str = "c",
+    ) -> None:
         request = MetadataRequest(topics=[])
-        header = RequestHeader(api_key, version, 7, "c")
+        header = RequestHeader(api_key, version, 7, client_id)
         framing = ServerConnection(1 << 20)
         content = b"".join(map(bytes, request.encode(max(1, min(version, 9))))) if body is None else body
         sent = header.encode(request.header_version(version)) + content
@@ -133,6 +143,16 @@ async def test_a_handler_that_does_not_wait_is_answered_without_a_task() -> None
     desk.ask()
     assert desk.peer.sent == [(7, 9, ANSWER)]
     assert desk.peer.in_service is None
+
+
+async def test_a_client_that_changes_its_version_or_its_id_is_served_by_the_new_one() -> None:
+    """What is kept for a request that repeats the last one must not serve another."""
+    desk = Desk(at_once)
+    asked = [(9, "c"), (9, "c"), (1, "c"), (1, "d"), (9, "d")]
+    for version, client_id in asked:
+        desk.ask(version, client_id=client_id)
+        assert desk.peer.client_id == client_id
+    assert desk.contexts == asked
 
 
 async def test_a_handler_that_waits_is_in_service_and_answered_later() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from kmini import Broker
+from kmini.broker.broker import BrokerServer
+from kmini.broker.network.listeners import Listener
 from kmini.broker.network.memory_transport import MemoryTransport
 from kmini.client.address import Address
 from kmini.client.connection import Connection, ConnectionSettings
@@ -15,6 +18,7 @@ from kmini.client.errors import Disconnected
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.clusters import Clusters
+from support.broker.fed_connection import FedConnection
 
 pytestmark = pytest.mark.sockets
 
@@ -52,6 +56,38 @@ def test_connections_beyond_the_limit_are_closed_and_leave_room_when_they_go() -
         else:
             pytest.fail("there never was room again")
         second.close()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_connections_per_ip": 2},
+        {"max_connections_per_ip": 1, "max_connections_per_ip_overrides": "127.0.0.1:2"},
+        {"max_connections_per_ip": 9, "max_connections_per_ip_overrides": "192.0.2.1:1,127.0.0.1:2"},
+    ],
+    ids=str,
+)
+async def test_a_host_may_have_as_many_connections_as_its_limit_says(
+    start_broker: Callable[..., Awaitable[BrokerServer]], settings: dict[str, object]
+) -> None:
+    broker, refused = await start_broker(**settings), []
+    first, second, third = (FedConnection(broker, name, refused) for name in ("first", "second", "third"))
+    assert refused == [("third", b"")]
+    for gone in (third, first):
+        gone.leave()
+    FedConnection(broker, "fourth", refused)
+    FedConnection(broker, "fifth", refused)
+    assert refused == [("third", b""), ("fifth", b"")]
+    second.leave()
+
+
+async def test_an_address_that_is_set_for_one_listener_leaves_the_others_theirs(
+    start_broker: Callable[..., Awaitable[BrokerServer]],
+) -> None:
+    server = (await start_broker()).server
+    inside, outside = (Listener(name, "127.0.0.1", 9092, (name, 1)) for name in ("inside", "outside"))
+    server.advertised["inside"] = ("moved", 2)
+    assert [server.advertised_at(one) for one in (inside, outside)] == [("moved", 2), ("outside", 1)]
 
 
 def test_idle_connections_are_closed_and_active_ones_are_not() -> None:

@@ -203,6 +203,24 @@ async def test_a_follower_refuses_what_lies_below_its_log_start_offset(cluster: 
     assert answer.error_code == OffsetOutOfRange.code
 
 
+async def test_a_leader_that_was_cut_off_serves_no_records_that_were_deleted_meanwhile(cluster: LocalCluster) -> None:
+    await produce(cluster, b"1", b"2")
+    await until_async(lambda: high_watermark(cluster, 3) == high_watermark(cluster, 2) == 2)
+    await cluster.cut_off(1)
+    cluster._fence(1)  # its session is over
+    leader = cluster.brokers[cluster.state(T0).leader]
+    async with Client(leader.address) as client:
+        await client.delete_records_before({T0: 1})
+    for broker in cluster.brokers.values():  # a consumer asks before the fetchers do
+        await broker.replica_manager.fetcher_manager.hold()
+    cluster.reconnect(1)
+    assert (await send(cluster.brokers[1], fetch(0, rack="a"), 12)).error_code == NotLeaderOrFollower.code
+    cluster.brokers[1].replica_manager.fetcher_manager.release()
+    await until_async(lambda: cluster.replica_offsets(T0)[1].log_start_offset == 1)
+    assert (await send(cluster.brokers[1], fetch(0, rack="a"), 12)).error_code == OffsetOutOfRange.code
+    assert (await send(cluster.brokers[1], fetch(1, rack="a"), 12)).records
+
+
 async def test_a_follower_checks_the_epoch_of_its_leader(cluster: LocalCluster) -> None:
     for node_id in (2, 1):
         cluster.move_leader(T0, node_id)

@@ -133,6 +133,20 @@ async def test_a_follower_that_lags_leaves_the_isr_and_returns_when_it_has_caugh
     assert partition.state.isr == (1, OTHER)
 
 
+async def test_an_append_after_an_idle_hour_gives_a_follower_the_whole_lag_time(broker: BrokerServer) -> None:
+    """An idle follower fetches without naming the partition (KIP-227): it had everything until this append."""
+    partition = shared_partition(broker)
+    append(broker, partition)
+    partition.follower_fetched(OTHER, 1, 0)
+    await advance(broker, 3_600_000)
+    append(broker, partition)
+    partition.shrink_isr()
+    assert partition.state.isr == (1, OTHER)
+    await advance(broker, LAG_MS + 1)
+    partition.shrink_isr()
+    assert partition.state.isr == (1,)
+
+
 async def test_a_follower_that_still_has_deleted_records_does_not_join_the_isr(broker: BrokerServer) -> None:
     """As the leader it would show them again (KIP-107)."""
     partition = shared_partition(broker)

@@ -13,6 +13,7 @@ import pytest
 from kmini.broker.appending import until_replicated
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
+from kmini.broker.controller import elections
 from kmini.broker.controller.topology import Topic
 from kmini.broker.replication.partition import Partition
 from kmini.protocol.errors import (
@@ -140,6 +141,38 @@ async def test_a_broker_that_is_cut_off_learns_of_no_change_until_it_catches_up(
     broker.peers.is_cut_off = False
     broker.replica_manager.catch_up()
     assert T0 not in broker.replica_manager.partitions
+
+
+@pytest.mark.parametrize("was_live", [True, False])
+async def test_a_leader_that_was_dead_serves_no_consumer_before_the_new_leader_tells_its_log_start(
+    broker: BrokerServer, was_live: bool
+) -> None:
+    """Cut off, it may have missed DeleteRecords (KIP-107), and would show the deleted records again."""
+    append(broker, shared_partition(broker))
+    broker.peers.is_cut_off = True
+    elect(broker, OTHER)
+    if not was_live:
+        elections.leave(broker.controller, broker.node_id)
+    broker.peers.is_cut_off = False
+    if was_live:
+        broker.replica_manager.catch_up()
+    else:
+        broker.come_back()
+    assert broker.replica_manager.fetcher_manager.followed[T0].knows_log_start is was_live
+
+
+async def test_a_follower_that_was_dead_serves_no_consumer_before_its_leader_tells_its_log_start(
+    broker: BrokerServer,
+) -> None:
+    append(broker, shared_partition(broker))
+    elect(broker, OTHER)
+    followed = broker.replica_manager.fetcher_manager.followed
+    assert followed[T0].knows_log_start, "it has led until now"
+    broker.peers.is_cut_off = True
+    elections.leave(broker.controller, broker.node_id)
+    broker.peers.is_cut_off = False
+    broker.come_back()
+    assert not followed[T0].knows_log_start
 
 
 async def test_a_request_that_waits_for_replicas_ends_when_the_broker_resigns(broker: BrokerServer) -> None:

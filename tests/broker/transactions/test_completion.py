@@ -11,6 +11,8 @@ import pytest
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
+from kmini.broker.controller.topology import NO_LEADER
+from kmini.broker.transactions.completion import DONE, RETRIABLE
 from kmini.broker.transactions.transaction_states import (
     COMPLETE_COMMIT,
     PREPARE_COMMIT,
@@ -19,19 +21,39 @@ from kmini.broker.transactions.transaction_states import (
 from kmini.protocol.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
+    KafkaError,
     KafkaStorageError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+    UnsupportedForMessageFormat,
+    UnsupportedVersion,
 )
 from kmini.protocol.topics import TopicPartition
 from support.broker.transaction_bank import DECIDED, ORDERS, PARTITIONS, Bank, open_everywhere
 
+FOR_NOW = (
+    *(UnknownTopicOrPartition, NotLeaderOrFollower, NotEnoughReplicas, NotEnoughReplicasAfterAppend),
+    *(RequestTimedOut, KafkaStorageError),
+)
 
-async def test_markers_that_are_refused_for_now_are_written_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+
+def test_each_error_after_which_a_marker_is_written_again_is_tried_here() -> None:
+    assert {error.code for error in FOR_NOW} == RETRIABLE
+
+
+@pytest.mark.parametrize("error", FOR_NOW, ids=lambda error: error.kafka_name)
+async def test_markers_that_are_refused_for_now_are_written_again(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, error: type[KafkaError]
+) -> None:
     producer = await bank.init()
     await bank.begin(producer, *PARTITIONS[:2])
     partition = bank.broker.replica_manager.partitions[PARTITIONS[1]]
 
     def refuse(*_: object) -> None:
-        raise KafkaStorageError("the disk is full")
+        raise error("not now")
 
     with monkeypatch.context() as patched:
         patched.setattr(partition, "append", refuse)
@@ -85,6 +107,50 @@ async def test_deleted_partitions_need_no_marker(bank: Bank) -> None:
     topics.delete(bank.broker, "gone")
     await bank.end(producer)
     assert bank.state() is COMPLETE_COMMIT
+
+
+async def test_no_marker_is_written_while_the_decision_may_be_lost(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new coordinator may have loaded a decision that the other replicas do not have yet."""
+    producer = await open_everywhere(bank)
+    with monkeypatch.context() as patched:
+        patched.setattr(bank.coordinator, "has_settled", lambda _: False)
+        await bank.end(producer)
+        await bank.clock.advance(1_000, liveness=True)
+        assert (bank.state(), bank.markers()) == (PREPARE_COMMIT, [])
+    await advance_until(bank, lambda: bank.state() is COMPLETE_COMMIT)
+
+
+async def test_a_partition_without_a_leader_gets_its_marker_from_the_next_one(bank: Bank) -> None:
+    producer = await open_everywhere(bank)
+    elect(bank, PARTITIONS[1], NO_LEADER)
+    await bank.end(producer)
+    assert (bank.state(), len(bank.markers(PARTITIONS[2]))) == (PREPARE_COMMIT, 1)
+    elect(bank, PARTITIONS[1], bank.broker.node_id)
+    await advance_until(bank, lambda: bank.state() is COMPLETE_COMMIT)
+    assert [len(bank.markers(one)) for one in PARTITIONS] == [1, 1, 1]
+
+
+def elect(bank: Bank, partition: TopicPartition, leader: int) -> None:
+    topic = bank.broker.controller.topics[partition.topic]
+    state = topic.partitions[partition.partition]
+    following = state._replace(leader=leader, leader_epoch=state.leader_epoch + 1)
+    bank.broker.controller.change_partitions({(topic.id, partition.partition): following})
+
+
+@pytest.mark.parametrize("error", [UnsupportedForMessageFormat, UnsupportedVersion])
+async def test_a_log_too_old_for_transactions_needs_no_marker(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, error: type[KafkaError]
+) -> None:
+    producer = await bank.init()
+    await bank.begin(producer, *PARTITIONS[:2])
+
+    def refuse(*_: object) -> None:
+        raise error("this format has no transactions")
+
+    monkeypatch.setattr(bank.broker.replica_manager.partitions[PARTITIONS[1]], "append", refuse)
+    await bank.end(producer)
+    assert bank.state() is COMPLETE_COMMIT
+    assert error.code in DONE
 
 
 async def test_the_marker_of_a_newer_coordinator_ends_the_retries(bank: Bank) -> None:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kmini.broker.controller import elections
+from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.transactions.markers import Marker
-from kmini.protocol.errors import NONE, InvalidProducerEpoch, KafkaStorageError, UnknownTopicOrPartition
+from kmini.protocol.errors import (
+    NONE,
+    InvalidProducerEpoch,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    UnknownTopicOrPartition,
+)
 from kmini.protocol.topics import TopicPartition
+from support.broker.lone_broker import OTHER, T0, shared_partition, start_alone
 from support.broker.transaction_bank import ORDERS, PARTITIONS, Bank
 
 
@@ -56,3 +67,15 @@ async def test_a_repeated_marker_of_an_ended_transaction_passes(bank: Bank) -> N
     marker = Marker(producer._replace(epoch=producer.epoch + 1), True, 0, 2)
     for _ in range(2):
         assert await bank.broker.marker_writer.write(marker, [ORDERS]) == {ORDERS: NONE}
+
+
+async def test_a_marker_is_refused_while_too_few_replicas_are_in_sync(tmp_path: Path) -> None:
+    """Else one more failure could take back the end of a transaction."""
+    broker = await start_alone(str(tmp_path))
+    try:
+        partition = shared_partition(broker, min_insync_replicas="2")
+        elections.leave(broker.controller, OTHER)
+        codes = await broker.marker_writer.write(Marker(Producer(7, 0), True, 1), [T0])
+        assert (codes, partition.log.log_end_offset) == ({T0: NotEnoughReplicas.code}, 0)
+    finally:
+        await broker.stop()

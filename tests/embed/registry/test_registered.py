@@ -68,6 +68,11 @@ def test_a_version_that_was_deleted_for_good_leaves_its_number_and_not_its_id() 
     assert (state.next_version("s"), state.next_id()) == (1, 2)
 
 
+def test_the_number_of_a_version_is_not_given_again_while_a_later_one_is_there() -> None:
+    state = folded(stored("s", 1, 1), stored("s", 2, 2, B), stored("s", 3, 1, A), VersionStored("s", 2, None))
+    assert (state.next_version("s"), state.next_id()) == (4, 3)
+
+
 def test_a_second_schema_for_an_id_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kmini.registry"):
         state = folded(stored("s", 1, 1), stored("t", 1, 1, B))

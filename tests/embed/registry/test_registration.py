@@ -163,6 +163,13 @@ def test_an_incompatible_schema_is_told_with_the_reason_and_the_version(api: Reg
     assert api.get("/subjects/s/versions").document == [1]
 
 
+def test_of_two_versions_that_a_schema_is_incompatible_with_the_later_one_is_told(api: RegistryApi) -> None:
+    api.put("/config/s", {"compatibility": "NONE"})
+    api.registered("s", A, {"fields": ["c"]})
+    api.put("/config/s", {"compatibility": "BACKWARD_TRANSITIVE"})
+    assert "{oldSchemaVersion: 2}" in api.register("s", NEEDS_B).message
+
+
 def test_a_schema_of_another_type_is_incompatible_unless_the_level_is_none(api: RegistryApi) -> None:
     api.registered("s", A)
     reply = api.register("s", A, schemaType="JSON")

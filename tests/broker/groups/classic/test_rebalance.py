@@ -96,6 +96,16 @@ async def test_a_follower_that_never_syncs_is_removed_though_the_group_is_stable
     assert lab.state == "PreparingRebalance"
 
 
+async def test_all_followers_that_never_sync_are_removed_together(lab: Lab) -> None:
+    waiting = [lab.join(version=3, session_ms=REBALANCE_MS * 2) for _ in range(4)]
+    await lab.pass_time(100)
+    leader, second, *_ = (answer.result().member_id for answer in waiting)
+    lab.sync(leader)
+    lab.sync(second)
+    await lab.pass_time(REBALANCE_MS)
+    assert [*lab.group.members] == [leader, second]
+
+
 async def test_a_rebalance_withdraws_an_assignment_that_was_not_answered(lab: Lab) -> None:
     _, follower = await lab.leader_and_follower()
     waiting = lab.sync(follower)

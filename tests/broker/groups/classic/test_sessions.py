@@ -53,6 +53,24 @@ async def test_a_member_that_waits_for_an_answer_needs_no_heartbeats(lab: Lab) -
     assert lab.state == "Empty"
 
 
+async def test_the_session_of_a_new_member_begins_with_the_answer_to_its_join(lab: Lab) -> None:
+    """Not the five minutes for which it may wait for that answer; and neither member sends a SyncGroup here."""
+    await lab.leader_and_follower()
+    await lab.pass_time(SESSION_MS // 2)
+    assert len(lab.group.members) == 2
+    await lab.pass_time(SESSION_MS // 2 + 1)
+    assert lab.group.members == {}
+
+
+async def test_a_static_member_that_came_back_has_a_session_too(lab: Lab) -> None:
+    ids = await lab.form("static-a")
+    back = lab.join(instance="static-a", session_ms=SESSION_MS)
+    await lab.pass_time()
+    assert (back.result().member_id != ids["static-a"], lab.state) == (True, "Stable")
+    await lab.pass_time(SESSION_MS + 1)
+    assert lab.state == "Empty"
+
+
 async def test_a_first_join_that_is_not_answered_in_five_minutes_is_forgotten(lab: Lab) -> None:
     ids = await lab.form("a", session_ms=60_000, rebalance_ms=600_000)
     newcomer = lab.join(version=3, session_ms=6_000)

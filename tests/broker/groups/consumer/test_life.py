@@ -14,6 +14,19 @@ COMMIT_TIMEOUT_MS = 5_000
 """How long a request waits for the replicas."""
 
 
+# --- sessions
+
+
+async def test_heartbeats_keep_a_member_and_the_silence_of_a_session_removes_it(consumer_lab: ConsumerLab) -> None:
+    lab = consumer_lab
+    await lab.join("a", "orders")
+    for _ in range(3):
+        await lab.pass_time(SESSION_MS - 1)
+        assert (await lab.beat("a", lab.group.current("a").epoch)).error == "NONE"
+    await lab.pass_time(SESSION_MS)
+    assert "a" not in lab.group.memberships
+
+
 # --- time to give up partitions
 
 
