@@ -7,15 +7,15 @@ KAFKA_JARS := .peers/kafka/lib
 SPARK_VERSION := $(shell sed -n 's/.*"pyspark==\([0-9.]*\)".*/\1/p' pyproject.toml)
 SPARK_JARS := .spark-jars
 OLD_CLIENT := kafka-python-2.0.6
-# Tests often wait, for processes that start and for time-outs of clients: more workers than cores fill these times.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)")
 # The tests' files are kept in memory where there is room, so that a slow disk does not slow the tests.
 TEST_TMP := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
+TEST = $(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python tests/run.py
 PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard protocol/records/kernels/*.p*) \
   $(shell grep -rl 'import cython_words as cython' --include='*.py' protocol storage broker)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
+STAGES :=
+.PHONY: help run test certain hammer setup programs lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
   control-clients group-clients registry-clients compose-model testcontainers axe clean
 
 help: ## show this list
@@ -24,8 +24,18 @@ help: ## show this list
 run: $(VENV)/installed ## serve on 127.0.0.1:9092, data in ./.kmini-data
 	$(BIN)/kmini serve --port 9092 --data-dir .kmini-data
 
-test: $(VENV)/installed-test kafka-jars spark-jars old-client control-clients group-clients registry-clients compose-model ## run the tests
-	$(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+test: setup ## run the tests: certain, sockets, programs (STAGES="certain sockets": these)
+	$(TEST) $(STAGES) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
+
+certain: $(VENV)/installed-test ## run what neither connects nor starts anything: a failure is a failure
+	$(TEST) certain $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
+
+hammer: setup ## run FILES twenty times beside busy processes, as new and changed test files have to
+	$(TEST) --hammer $(FILES) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
+
+# All that the tests need, side by side.
+setup: ; @$(MAKE) --no-print-directory -j4 $(VENV)/installed-test programs
+programs: kafka-jars spark-jars old-client control-clients group-clients registry-clients compose-model
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/ruff check .
@@ -33,6 +43,7 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/mypy
 	PYTHONPATH=.typing $(BIN)/lint-imports
 	$(BIN)/python .ci/lint.py
+	$(BIN)/python .ci/lint_tests.py
 
 links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), after a module of embed/ or a folder came or went
 	$(BIN)/python .ci/links.py
@@ -40,10 +51,9 @@ links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), aft
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
-soak: $(VENV)/installed-test kafka-jars kafka-39-jars spark-jars axe testcontainers ## hostile input at full count, hundreds of histories cleaned, drivers killed, Apache Kafka 3.9
-	KMINI_SOAK=1 $(BIN)/python -m pytest tests/fuzz tests/crash tests/broker/test_cluster_chaos.py tests/broker/groups/consumer/test_any_history.py tests/broker/groups/streams/test_any_history.py tests/pipeline/test_examples.py tests/control_page tests/oracle/test_same_answers_old_versions.py \
-	  tests/oracle/test_compaction_differential.py tests/oracle/test_same_answers_consumer_histories.py -o faulthandler_timeout=1800 \
-	  tests/clients/test_exactly_once.py tests/docker/test_real_modules.py -n $(WORKERS) $(PYTEST_ARGS)
+soak: setup kafka-39-jars axe testcontainers ## what measures or draws its trouble at random, alone, and the planted defects
+	$(TEST) soak $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
+	$(BIN)/python .ci/planted_defects.py
 
 bench: $(VENV)/installed-test kafka-jars kfake ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
 	$(BIN)/python bench/measured.py $(BENCH_ARGS)

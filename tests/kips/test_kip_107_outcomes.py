@@ -24,6 +24,8 @@ from kmini.testing import ConnectionClosed
 from support.replicated_orders import LONG_MS, ORDERS, Deletion, Replicas
 from support.until import PATIENCE, until
 
+pytestmark = pytest.mark.deep
+
 # Step 4: the wait, and its outcomes
 
 

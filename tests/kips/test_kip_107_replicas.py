@@ -29,6 +29,8 @@ from kmini.protocol.topics import TopicPartition
 from support.replicated_orders import LONG_MS, ORDERS, Replicas
 from support.until import until
 
+pytestmark = pytest.mark.deep
+
 # Interaction between user application and brokers, steps 1 and 2
 
 

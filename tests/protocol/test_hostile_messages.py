@@ -35,7 +35,7 @@ from support.for_each import for_each
 from support.message_versions import TRIED
 from support.mutation import mutated
 
-pytestmark = pytest.mark.usefixtures("form")  # compiled and interpreted
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("form")]  # compiled and interpreted
 
 
 def limit(cls: type[Message], frame: bytes) -> int:

@@ -18,6 +18,8 @@ from kmini.protocol.uuids import ZERO_UUID
 from support.for_each import for_each
 from support.message_versions import EVERY_VERSION
 
+pytestmark = pytest.mark.deep
+
 THEIR_MODULES = ("metadata", "producer", "consumer", "admin", "sasl")
 
 NOT_IN_THEIR_TABLES = {
