@@ -346,16 +346,6 @@ async def test_forgotten_ids_stay_forgotten(open_bank: OpenBank) -> None:
     assert set(bank.coordinator.transactions) == {"young"}
 
 
-async def test_the_ids_of_one_partition_are_unloaded_alone(bank: Bank) -> None:
-    number_of = bank.coordinator.store.topic.number_of
-    others = [name for name in "abcd" if number_of(name) != number_of("t")]
-    for name in ("t", *others):
-        await bank.begin(await bank.init(name), name=name)
-    bank.coordinator.unload(number_of("t"))
-    assert sorted(bank.coordinator.transactions) == others
-    assert sorted(one.transactional_id for one in bank.coordinator.open_transactions()) == others
-
-
 async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: OpenBank) -> None:
     bank = await open_bank(kmini_as_version="3.9")
     producer = await bank.init()
@@ -386,18 +376,6 @@ async def test_a_transaction_beyond_its_timeout_is_aborted_and_its_owner_fenced(
     assert [one.transactional_id for one in bank.coordinator.open_transactions()] == ["quick"]
 
 
-async def test_a_partition_that_is_added_late_does_not_renew_the_time_out(bank: Bank) -> None:
-    producer = await bank.init(timeout_ms=60_000)
-    await bank.begin(producer, PARTITIONS[0])
-    began_ms, due_ms = bank.transaction().entry.start_ms, bank.coordinator.next_time_out_ms()
-    for partition in PARTITIONS[1:]:
-        await bank.clock.advance(25_000, liveness=True)
-        await bank.begin(producer, partition)
-    assert (bank.transaction().entry.start_ms, bank.coordinator.next_time_out_ms()) == (began_ms, due_ms)
-    await bank.clock.advance(21_000, liveness=True)
-    assert bank.state() is COMPLETE_ABORT
-
-
 async def test_what_falls_due_of_transactions_is_known_beforehand(bank: Bank) -> None:
     """So that a clock which is moved by a month does not look every ten seconds."""
     clock, coordinator = bank.clock, bank.coordinator
@@ -413,28 +391,6 @@ async def test_what_falls_due_of_transactions_is_known_beforehand(bank: Bank) ->
     assert coordinator.next_id_expiry_ms() is None, "while it is open"
     await clock.advance(80_000, liveness=True)
     assert (bank.state(), coordinator.next_time_out_ms()) == (COMPLETE_ABORT, None)
-
-
-async def test_a_transaction_is_open_for_its_whole_time_out_and_no_longer(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await bank.begin(await bank.init(timeout_ms=60_000))
-    due_ms = bank.transaction().began_ms + 60_000
-    for now_ms, state in ((due_ms, ONGOING), (due_ms + 1, COMPLETE_ABORT)):
-        monkeypatch.setattr(bank.clock, "liveness_ms", lambda now_ms=now_ms: now_ms)
-        await bank.coordinator.abort_timed_out()
-        await bank.a_few_turns()
-        assert bank.state() is state
-
-
-async def test_an_id_is_kept_for_its_whole_time_and_no_longer(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    await bank.init()
-    due_ms = bank.coordinator.next_id_expiry_ms()
-    assert due_ms is not None
-    for now_ms, ids in ((due_ms - 1, {"t"}), (due_ms, set())):
-        monkeypatch.setattr(bank.clock, "now_ms", lambda now_ms=now_ms: now_ms)
-        await bank.coordinator.expire_ids()
-        assert bank.coordinator.transactions.keys() == ids
 
 
 async def test_a_week_of_log_time_aborts_nothing(bank: Bank) -> None:

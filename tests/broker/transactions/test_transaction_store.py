@@ -64,3 +64,13 @@ async def test_an_id_in_a_partition_where_it_does_not_belong_is_left_out(
     append(bank, "t", (encode_key("t"), VALUE), (encode_key(stranger), VALUE))
     assert set(bank.stored_entries()) == {"t"}
     assert "1 keys in __transaction_state-" in caplog.text
+
+
+async def test_the_ids_of_one_partition_are_unloaded_alone(bank: Bank) -> None:
+    number_of = bank.coordinator.store.topic.number_of
+    others = [name for name in "abcd" if number_of(name) != number_of("t")]
+    for name in ("t", *others):
+        await bank.begin(await bank.init(name), name=name)
+    bank.coordinator.unload(number_of("t"))
+    assert sorted(bank.coordinator.transactions) == others
+    assert sorted(one.transactional_id for one in bank.coordinator.open_transactions()) == others
