@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 def run_pytest(stage: str, shard: Shard, tests: Sequence[str], arguments: Sequence[str], patience: int) -> Outcome:
     """Run tests of one stage in a new process, with the order and the random numbers that the tree gives."""
-    env = {**os.environ, **dict(shard.env), "KMINI_PATIENCE": str(patience), "KMINI_LANE": shard.name}
+    env = {**os.environ, **dict(shard.env), "KMINI_PATIENCE": str(patience)}
     with tempfile.TemporaryDirectory() as directory:
         results = Path(directory) / "results.jsonl"
         command = [sys.executable, "-m", "pytest", "-q", "--stage", stage, "--results", str(results), *seed(stage)]
