@@ -5,14 +5,21 @@
 - In tests of clients, of commands and against Apache Kafka no time-out below 5 s, unless the line, or the one above it,
   says `# short: <reason>`. Those of polls may be short, and 0 waits for nothing.
 - Tests wait for conditions, with `until` or `until_async` of `support.until`, and do not sleep.
+- A test that tests/flaky.tsv names twice is mended (its last column says how), or is in tests/quarantine.tsv: for a
+  week, counted up to the last commit, and with nine others at most.
 """
 
 from __future__ import annotations
 
 import ast
+import csv
+import datetime
+import io
 import itertools
 import re
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,6 +149,31 @@ def broken(path: str, text: str) -> Found:
         yield 1, "it does not sleep: take it out of SLEEPS in .ci/lint_tests.py"
 
 
+LONGEST_QUARANTINE = 10
+QUARANTINE_DAYS = 7
+
+
+def luck(flaky: str, quarantine: str, today: datetime.date) -> Iterator[str]:
+    """What is wrong with the two tables of tests that fail by luck, given as their text."""
+    excused = list(csv.DictReader(io.StringIO(quarantine), delimiter="\t"))
+    rows = csv.DictReader(io.StringIO(flaky), delimiter="\t")
+    for test, times in Counter(row["test"] for row in rows if not row["mended"]).items():
+        if times > 1 and all(test != row["test"] for row in excused):
+            yield f"tests/flaky.tsv: {test} was flaky {times} times: mend it, or put it into tests/quarantine.tsv"
+    if len(excused) > LONGEST_QUARANTINE:
+        yield f"tests/quarantine.tsv: {len(excused)} tests, and there may be {LONGEST_QUARANTINE}"
+    for row in excused:
+        if today > datetime.date.fromisoformat(row["since"]) + datetime.timedelta(QUARANTINE_DAYS):
+            yield f"tests/quarantine.tsv: {row['test']} is there since {row['since']}: mend it"
+
+
+def day_of_last_commit() -> datetime.date:
+    """So that a tree which passes today passes for ever. Today, where git does not know."""
+    command = ["git", "log", "-1", "--format=%cs"]
+    day = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return datetime.date.fromisoformat(day) if day else datetime.date.today()
+
+
 def main() -> int:
     files = {
         file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in sorted(TESTS.rglob("*.py"))
@@ -153,6 +185,8 @@ def main() -> int:
         for line, sentence in sorted(broken(path, text))
     ]
     found += [f"{path}:1: it is gone: take it out of SLEEPS in .ci/lint_tests.py" for path in SLEEPS.keys() - files]
+    tables = [(TESTS / name).read_text(encoding="utf-8") for name in ("flaky.tsv", "quarantine.tsv")]
+    found += luck(*tables, day_of_last_commit())
     for line in found:
         print(line)
     return 1 if found else 0

@@ -1,12 +1,15 @@
 """What keeps the certain stage certain: its tests cannot connect, start a process or a thread, or sleep.
 
-An audit hook of the interpreter raises where one of them tries, and the test fails even if something catches that.
+What one of them tries raises, and the test fails even if something catches that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +18,8 @@ FORBIDDEN = {
     "subprocess.Popen": "starts a process",
     "os.fork": "forks",
     "os.posix_spawn": "starts a process",
-    "time.sleep": "sleeps",  # seen from Python 3.11 on
-    "_thread.start_new_thread": "starts a thread",
 }
+"""Events of the interpreter's audit hooks."""
 
 
 class NotCertain(RuntimeError):
@@ -31,11 +33,26 @@ class Guard:
         self.is_on = False
         self.found: list[str] = []
         sys.addaudithook(self._hook)
+        # Of these the audit hooks of Python 3.10 to 3.12 say nothing.
+        threading.Thread.start = self._refused(threading.Thread.start, "starts a thread")  # type: ignore[method-assign]
+        time.sleep = self._refused(time.sleep, "sleeps")
 
     def _hook(self, event: str, _: tuple[Any, ...]) -> None:
         if self.is_on and event in FORBIDDEN:
-            self.found.append(FORBIDDEN[event])
-            raise NotCertain(f"a test of the certain stage {FORBIDDEN[event]}: mark it `sockets` or do without")
+            self._refuse(FORBIDDEN[event])
+
+    def _refused(self, function: Callable[..., None], act: str) -> Callable[..., None]:
+        @functools.wraps(function)
+        def guarded(*arguments: Any) -> None:
+            if self.is_on:
+                self._refuse(act)
+            function(*arguments)
+
+        return guarded
+
+    def _refuse(self, act: str) -> None:
+        self.found.append(act)
+        raise NotCertain(f"a test of the certain stage {act}: mark it `sockets` or do without")
 
 
 class CertainLoop(asyncio.SelectorEventLoop):
