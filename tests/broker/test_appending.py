@@ -19,6 +19,8 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 
+pytestmark = pytest.mark.sockets
+
 ORDERS = TopicPartition("orders", 0)
 
 

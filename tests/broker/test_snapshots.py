@@ -18,6 +18,8 @@ from kmini.broker.snapshots import SnapshotError
 from support.kafka_requests import fetch
 from support.wire import Wire
 
+pytestmark = pytest.mark.sockets
+
 Host = Broker | Cluster
 
 

@@ -17,6 +17,8 @@ from kmini.broker.settings.properties import parse_properties
 from kmini.cli import kmini
 from kmini.records import tombstone
 
+pytestmark = pytest.mark.sockets
+
 
 def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(kmini, ["graduate", *map(str, arguments)], prog_name="kmini")

@@ -41,6 +41,8 @@ from kmini.storage.log_dir_files import read_meta_properties
 from kmini.storage.offset_checkpoint_file import read_offsets
 from support.sqlite_databases import FORMATS, write_sqlite_database
 
+pytestmark = pytest.mark.sockets
+
 NOW_MS = 1_767_225_600_000
 Graduate = Callable[..., Report]
 

@@ -16,6 +16,8 @@ from kmini.graduation.graduate import Report, graduate
 from kmini.graduation.source import Refused
 from kmini.records import tombstone
 
+pytestmark = pytest.mark.sockets
+
 NOW_MS = 1_767_225_600_000
 Graduate = Callable[..., Report]
 

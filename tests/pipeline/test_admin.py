@@ -12,6 +12,8 @@ from kmini import Broker
 from kmini.pipeline.admin import Admin, AdminError, DeletedRecords, describe_error
 from kmini.pipeline.clients import Kafka
 
+pytestmark = pytest.mark.sockets
+
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 

@@ -62,6 +62,7 @@ def assert_whole(filesystem: MemoryFileSystem) -> None:
         assert [(producer.producer_id, producer.last_sequence) for producer in log.producers.entries()] == [(7, 1)]
 
 
+@pytest.mark.sockets
 def test_after_a_clean_shutdown_a_power_loss_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     filesystem, threads, close = MemoryFileSystem(), set(), PartitionLog.close
 

@@ -17,6 +17,8 @@ from kmini.storage.log_manager import LogManager
 from kmini.storage.recovery import LogLoader
 from kmini.storage.validation import ValidatedRecords
 
+pytestmark = pytest.mark.sockets
+
 SMALL, LARGE, LARGER = (TopicPartition("a", number) for number in range(3))
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 FORBIDDEN = {
@@ -36,6 +37,10 @@ class Guard:
         # Of these the audit hooks of Python 3.10 to 3.12 say nothing.
         threading.Thread.start = self._refused(threading.Thread.start, "starts a thread")  # type: ignore[method-assign]
         time.sleep = self._refused(time.sleep, "sleeps")
+        self._submit_to_thread = ThreadPoolExecutor.submit
+        ThreadPoolExecutor.submit = lambda *args, **kwargs: self._submit(*args, **kwargs)  # type: ignore[method-assign]
+        self._new_other_loop = asyncio.new_event_loop
+        asyncio.new_event_loop = asyncio.events.new_event_loop = self._new_event_loop
 
     def _hook(self, event: str, _: tuple[Any, ...]) -> None:
         if self.is_on and event in FORBIDDEN:
@@ -49,6 +54,22 @@ class Guard:
             function(*arguments)
 
         return guarded
+
+    def _new_event_loop(self) -> asyncio.AbstractEventLoop:
+        return CertainLoop() if self.is_on else self._new_other_loop()
+
+    def _submit(
+        self, executor: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        """What a pool of threads is given is done at once, by the thread that gives it."""
+        if not self.is_on:
+            return self._submit_to_thread(executor, function, *args, **kwargs)
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
     def _refuse(self, act: str) -> None:
         self.found.append(act)

@@ -5,11 +5,10 @@ Loaded by tests/conftest.py; `tests/run.py` starts the processes and reads what 
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +16,7 @@ import hypothesis
 import pytest
 
 from support import server_process
-from support.certain import CertainLoop, Guard
+from support.certain import Guard
 from support.stages import STAGES, stage_of, stages_in
 
 guard = Guard()
@@ -75,11 +74,6 @@ def pytest_collection_finish() -> None:
     """What collecting made stays for the whole run: no later collection of garbage looks at it."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"asyncio": lambda: CertainLoop() if guard.is_on else asyncio.new_event_loop()}
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

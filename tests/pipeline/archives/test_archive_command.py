@@ -14,6 +14,8 @@ from kmini import Broker
 from kmini.cli import kmini
 from support.archives import write_archive
 
+pytestmark = pytest.mark.sockets
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -14,6 +14,8 @@ from kmini.pipeline.archives.archive_files import ArchiveError
 from kmini.pipeline.archives.cluster_topics import Topics
 from kmini.pipeline.clients import Kafka, SettingsError
 
+pytestmark = pytest.mark.sockets
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:

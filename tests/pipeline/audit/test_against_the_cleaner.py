@@ -16,6 +16,8 @@ from kmini.storage.cleaner.dirtiness import Dirtiness, assess
 
 from .directories import HOUR_MS, PROFILES, WITHOUT_CLEANER, audited, of_kind, only, policy
 
+pytestmark = pytest.mark.sockets
+
 ONLY_PROFILES = [("profiles", None)]
 
 

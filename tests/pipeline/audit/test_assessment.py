@@ -29,6 +29,8 @@ from .directories import (
     violated,
 )
 
+pytestmark = pytest.mark.sockets
+
 
 def test_what_the_cleaner_does_in_time_is_clean() -> None:
     with Broker() as broker:

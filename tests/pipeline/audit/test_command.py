@@ -18,6 +18,8 @@ from kmini.cli import kmini
 
 from .directories import DAY_MS, PROFILES, WITHOUT_CLEANER
 
+pytestmark = pytest.mark.sockets
+
 
 @pytest.fixture
 def run() -> Callable[..., Result]:

@@ -17,6 +17,8 @@ from kmini.pipeline.logs.log_dir import LogDir
 
 from .directories import PROFILES, audited, folder, of_kind, only, policy, segments, violated
 
+pytestmark = pytest.mark.sockets
+
 
 def written(path: Path) -> Path:
     """A log with a batch of john's in the middle of its first segment, and an active one; both closed."""

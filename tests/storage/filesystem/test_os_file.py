@@ -158,6 +158,7 @@ def test_what_a_failed_append_could_not_cut_is_cut_before_the_next_write(
     assert (tmp_path / "a").read_bytes() == b"whole!"
 
 
+@pytest.mark.sockets
 @pytest.mark.parametrize("positioned_io", [True, False])
 def test_readers_are_undisturbed_while_descriptors_are_taken_and_files_renamed_and_removed(
     tmp_path: Path, positioned_io: bool

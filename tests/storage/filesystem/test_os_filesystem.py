@@ -12,6 +12,8 @@ import pytest
 
 from kmini.storage.filesystem import LockHeld, OsFileSystem
 
+pytestmark = pytest.mark.sockets
+
 
 def test_others_go_on_while_a_large_tree_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filesystem = OsFileSystem(max_open_files=1)
