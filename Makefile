@@ -171,15 +171,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python $(PACKAGING)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e .
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/bin/python $(PACKAGING)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[test]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-lint: $(VENV)/bin/python $(PACKAGING)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,lint]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[test,lint]'
 	@touch $@ $(VENV)/installed-test $(VENV)/installed
 
 clean: ## remove what these commands made, data included

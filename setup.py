@@ -188,6 +188,10 @@ if __name__ == "__main__":
     class OptionalBuildExt(build_ext):
         """A failed compilation is a line, not an error: the same source then runs interpreted."""
 
+        def finalize_options(self) -> None:
+            super().finalize_options()
+            self.parallel = self.parallel or os.cpu_count()
+
         def run(self) -> None:
             try:
                 super().run()
@@ -212,7 +216,9 @@ if __name__ == "__main__":
         files = {module: _write(FOR_CYTHON / source_of(module), amalgamated(module)) for module in COMPILED}
         files[CODECS] = _write((FOR_CYTHON / source_of(CODECS)).with_suffix(".pyx"), codecs_for_cython())
         sources = [Extension(module, [file], extra_compile_args=lean) for module, file in files.items()]
-        return cythonize(sources, language_level=3, build_dir="build", include_path=[str(FOR_CYTHON), str(FOR_C)])
+        includes = [str(FOR_CYTHON), str(FOR_C)]
+        processes = os.cpu_count() or 1 if sys.platform == "linux" else 0  # others start them anew, which costs more
+        return cythonize(sources, language_level=3, build_dir="build", include_path=includes, nthreads=processes)
 
     folders = package_folders()
     setup(

@@ -35,6 +35,7 @@ MOST_FLAKY = 3
 """Flaky tests that a green run may have."""
 SHARD_TIMEOUT_S = 1800
 HAMMERED = 20
+SLOWEST = 10
 QUARANTINE = ROOT / "tests" / "quarantine.tsv"
 
 
@@ -53,6 +54,7 @@ class Outcome(NamedTuple):
     skipped: int
     failures: list[Failure]
     output: str
+    durations_s: dict[str, float]
     broken: str | None
     """What kept the process from running all its tests, or failed beside them."""
 
@@ -98,7 +100,8 @@ def _outcome(shard: Shard, results: Path, output: str, broken: str | None) -> Ou
     if not failures and broken is None and (not lines or lines[-1]["ended"] != 0):
         broken = "pytest failed beside its tests"
     count = {what: sum(line["outcome"] == what for line in tests) for what in ("passed", "skipped")}
-    return Outcome(count["passed"], count["skipped"], failures, output, broken)
+    durations_s = {line["test"]: line["duration_s"] for line in tests}
+    return Outcome(count["passed"], count["skipped"], failures, output, durations_s, broken)
 
 
 def seed(stage: str) -> list[str]:
@@ -165,6 +168,12 @@ def judge(stage: str, failures: list[Failure], arguments: Sequence[str]) -> tupl
     return red, flaky
 
 
+def slowest(outcomes: list[Outcome]) -> list[tuple[float, str]]:
+    """The tests of a stage that took the longest, with what they set up, in seconds."""
+    durations_s = [(each, test) for outcome in outcomes for test, each in outcome.durations_s.items()]
+    return sorted(durations_s, reverse=True)[:SLOWEST]
+
+
 def quarantined() -> set[str]:
     with QUARANTINE.open(encoding="utf-8", newline="") as file:
         return {row["test"] for row in csv.DictReader(file, delimiter="\t")}
@@ -190,6 +199,8 @@ def run(stages: Sequence[str], arguments: Sequence[str]) -> int:
         newly_red, newly_flaky = judge(stage, [each for each in failures if each.test not in excused], arguments)
         red += newly_red
         flaky += newly_flaky
+        for duration_s, test in slowest(outcomes):
+            print(f"{duration_s:6.1f} s {test}")
         print(f"== {stage}: {time.monotonic() - stage_began:.0f} s", flush=True)
     if len(flaky) > MOST_FLAKY:
         red, flaky = [*red, *flaky], []

@@ -21,7 +21,7 @@ SHARD = Shard("some", ("tests/some",))
 
 def outcome(*failed: str, passed: int = 1, unforgiven: str | None = None, broken: str | None = None) -> run.Outcome:
     failures = [run.Failure(test, "assert 1 == 2", unforgiven, SHARD) for test in failed]
-    return run.Outcome(passed, 0, failures, "1 passed", broken)
+    return run.Outcome(passed, 0, failures, "1 passed", {}, broken)
 
 
 @pytest.fixture
