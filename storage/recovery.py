@@ -84,8 +84,8 @@ def settle_files(filesystem: FileSystem, directory: str) -> list[SegmentFile]:
 
     Removes files that were to be deleted. Undoes a cleaning that had not renamed all its files to `.swap`: they are
     renamed in descending order, so a `.swap` at or above the lowest `.cleaned` belongs to it. Finishes a cleaning that
-    had: its segments replace everything in the range of offsets that they cover. (Of a group that it left less of,
-    later segments may stay as they were before, so the next cleaning, which begins where that one did, drops them.)
+    had: its segments replace everything in the range of offsets that they cover. (Segments beyond its
+    last batch, of which it has left nothing, may still be there: the next cleaning begins where this one did.)
     """
     files = [file for file in map(parse_segment_file, filesystem.list(directory)) if file is not None]
     if not any(file.suffix for file in files):

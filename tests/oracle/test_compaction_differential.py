@@ -164,7 +164,9 @@ def test_the_same_survives(outcome: Outcome, seed: int) -> None:
         assert ours.aborted(unsure) == theirs.aborted(unsure)
         if not cleaning.log_start_offset:  # Kafka's retention may have removed segments by now, or not
             assert ours.segment_files() == theirs.segment_files()
-            empty = [{segment.base_offset for segment in each.log.segments if not segment.size} for each in (ours, theirs)]
+            empty = [
+                {segment.base_offset for segment in each.log.segments if not segment.size} for each in (ours, theirs)
+            ]
             assert empty[0] == empty[1]
         assert last_known(ours, unsure) == last_known(theirs, unsure)
 

@@ -25,7 +25,7 @@ func main() {
 	check(err)
 	leader.Close()
 
-	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{address}, Topic: topic, MinBytes: 1, MaxBytes: 10e6})
+	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{address}, Topic: topic, MinBytes: 1, MaxBytes: 10e6, MaxWait: 100 * time.Millisecond})
 	defer reader.Close()
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
