@@ -140,7 +140,8 @@ async def test_a_checkpoint_has_one_writer_at_a_time_and_the_last_state_whatever
     fail_operations(broker.logs.filesystem, disk.before)
     writes = []
     try:
-        deferred = (broker.maintenance._high_watermarks, broker.maintenance._recovery_points)
+        maintenance = broker.maintenance
+        deferred = (maintenance._high_watermarks, maintenance._recovery_points, maintenance._start_offsets)
         for count in (1, 2, 3):
             append(broker, partition)
             partition.follower_fetched(OTHER, count, 0)
