@@ -126,12 +126,14 @@ registry-clients:
 	else echo "no go: the test of a registry's clients for Go will skip"; fi
 
 # A member of a consumer group in the new protocol, and a service with transactions of the second version, with the Go
-# client franz-go.
+# client franz-go; a reader with segmentio's kafka-go.
 group-clients:
 	@if command -v go >/dev/null; then \
 	  cd tests/support/group_member_go && go build -o $(CURDIR)/.peers/group-clients/franz-go-member . \
 	    && go build -o $(CURDIR)/.peers/group-clients/franz-go-transformer ./transformer \
 	    || echo "could not fetch franz-go: the tests of its programs will skip"; \
+	  cd $(CURDIR)/tests/support/kafka_go_reader && go build -o $(CURDIR)/.peers/group-clients/kafka-go-reader . \
+	    || echo "could not fetch kafka-go: the test of its reader will skip"; \
 	else echo "no go: the tests of programs in Go will skip"; fi
 
 # Testcontainers' modules for Java, Go and Node, which start the image in the tests, unmodified.

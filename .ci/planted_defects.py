@@ -73,8 +73,8 @@ DEFECTS = (
         "compaction_forgets_the_last_sequence_of_a_producer",
         "The header of an active producer's last batch survives cleaning, for its sequence number.",
         "clean.py",
-        "sorted({*self._last_data_offsets, self._last_of_group})",
-        "sorted({self._last_of_group})",
+        "sorted({*self._last_data_offsets(), self._last_cleanable_offset})",
+        "sorted({self._last_cleanable_offset})",
         ("tests/storage/cleaner/test_clean.py",),
     ),
     Defect(

@@ -232,7 +232,7 @@ class Deferred:
 
 
 class CheckpointWriter:
-    """A file that is written off the loop, by one write for all callers that ask at the same time.
+    """A file that is written off the loop, by one write at a time, for all callers that ask during the one before.
 
     `snapshot` is called on the loop and gives what to write; `write` is called in a thread with it.
     """

@@ -84,7 +84,8 @@ def settle_files(filesystem: FileSystem, directory: str) -> list[SegmentFile]:
 
     Removes files that were to be deleted. Undoes a cleaning that had not renamed all its files to `.swap`: they are
     renamed in descending order, so a `.swap` at or above the lowest `.cleaned` belongs to it. Finishes a cleaning that
-    had: its segments replace everything in the range of offsets that they cover.
+    had: its segments replace everything in the range of offsets that they cover. (Segments beyond its
+    last batch, of which it has left nothing, may still be there: the next cleaning begins where this one did.)
     """
     files = [file for file in map(parse_segment_file, filesystem.list(directory)) if file is not None]
     if not any(file.suffix for file in files):
@@ -108,7 +109,8 @@ def _finish_swaps(
     covered = range(0)
     logs = [file for file in swaps if file.kind == filenames.LOG]
     if logs:
-        end = max(_next_offset(filesystem, segment_path(directory, *file), file.base_offset) for file in logs)
+        # A segment of 0 bytes covers its base offset: it replaces the segment of that name.
+        end = max(_next_offset(filesystem, segment_path(directory, *file), file.base_offset + 1) for file in logs)
         covered = range(min(logs).base_offset, end)
     kept = []
     for file in others:
@@ -125,8 +127,8 @@ def _finish_swaps(
     return kept
 
 
-def _next_offset(filesystem: FileSystem, path: str, base_offset: int) -> int:
-    next_offset = base_offset
+def _next_offset(filesystem: FileSystem, path: str, next_offset: int) -> int:
+    """The offset after the last batch of a file, or `next_offset` if it has none."""
     with contextlib.closing(filesystem.open(path)) as log, contextlib.suppress(CorruptMessage):
         for _, header in read_headers(log):
             next_offset = header.next_offset

@@ -22,7 +22,7 @@ from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.log import PartitionLog
 from ...storage.log_manager import LogManager
 from ..clock import Clock
-from ..scheduler import Deferred
+from ..scheduler import CheckpointWriter, Deferred
 from ..settings.dynamic_config import DynamicBrokerConfig
 from .log_maintenance import LogMaintenance
 
@@ -55,6 +55,10 @@ class LogCleaner:
         self._executor: ThreadPoolExecutor | None = None
         """Has `_threads` threads."""
         self._look = Deferred(clock, "compaction", self.look)
+        self._checkpoint_writer = CheckpointWriter(
+            lambda: self.schedule.checkpoint.snapshot(self._logs.logs.keys()),
+            lambda offsets: self.schedule.checkpoint.write(offsets),
+        )
         self._write_soon = Deferred(clock, "the cleaner checkpoint", self._write_checkpoint)
         self._will_look = False
         """Whether a look is at most a back-off away. (One that waits for a delete horizon may be a week away.)"""
@@ -329,9 +333,8 @@ class LogCleaner:
         return work.report if has_moved else None
 
     async def _write_checkpoint(self) -> None:
-        checkpoint = self.schedule.checkpoint
         try:
-            await self._in_thread(partial(checkpoint.write, checkpoint.snapshot(self._logs.logs.keys())))
+            await self._checkpoint_writer.write()
         except OSError as error:
             log.error("the cleaner checkpoint cannot be written: %s", error)
 

@@ -39,9 +39,11 @@ class LogMaintenance:
         """The periodic tasks that skip their runs until something changes."""
         self.log_start_checkpoint = CheckpointWriter(logs.log_start_offsets, logs.write_log_start_offsets)
         """The checkpoint of log start offsets: DeleteRecords is answered when it is written."""
+        recovery_points = self._writer(filenames.RECOVERY_POINT_CHECKPOINT, logs.recovery_points)
+        high_watermarks = self._writer(filenames.HIGH_WATERMARK_CHECKPOINT, logs.high_watermarks)
         later = partial(Deferred, clock)
-        self._high_watermarks = later("the high watermark checkpoint", self._write_high_watermarks)
-        self._recovery_points = later("the recovery point checkpoint", self._write_recovery_points)
+        self._high_watermarks = later("the high watermark checkpoint", high_watermarks.write)
+        self._recovery_points = later("the recovery point checkpoint", recovery_points.write)
         self._start_offsets = later("the log start offset checkpoint", self.log_start_checkpoint.write)
         self._deletions = later("the deletion of files", self._delete_files)
         self._listeners: list[Callable[[TopicPartition], None]] = []
@@ -99,15 +101,9 @@ class LogMaintenance:
         while self._working:
             await asyncio.wait(self._working)
 
-    async def _write_recovery_points(self) -> None:
-        await self._write_checkpoint(filenames.RECOVERY_POINT_CHECKPOINT, self._logs.recovery_points)
-
-    async def _write_high_watermarks(self) -> None:
-        await self._write_checkpoint(filenames.HIGH_WATERMARK_CHECKPOINT, self._logs.high_watermarks)
-
-    async def _write_checkpoint(self, name: str, snapshot: Callable[[], dict[TopicPartition, int]]) -> None:
+    def _writer(self, name: str, snapshot: Callable[[], dict[TopicPartition, int]]) -> CheckpointWriter:
         path = os.path.join(self._logs.directory, name)
-        await in_thread(write_offsets, self._logs.filesystem, path, snapshot())
+        return CheckpointWriter(snapshot, partial(write_offsets, self._logs.filesystem, path))
 
     async def _delete_files(self) -> None:
         await in_thread(self._logs.delete_due_files, self._clock.now_ms())

@@ -33,8 +33,9 @@
     |                                                 | mtime - `delete.retention.ms`)                                 |
 
    Three kinds of batches keep their header when all their records go: the last batch of every active producer, for its
-   sequence; the last marker of a producer that has written nothing else, for its epoch; and the last batch of a group,
-   from which recovery learns the last offset of a group whose swap was interrupted.
+   sequence; the last marker of a producer that has written nothing else, for its epoch; and the batch that ends where
+   the cleanable part ends, so that a replica that reads only the cleaned part knows where that is (KAFKA-17076). So a
+   group of which nothing stays becomes a segment of 0 bytes, which keeps the base offset in its name.
 
 Offsets never change. A pass writes `.cleaned` files only, so no reader sees a change; the caller of `Pass.run` swaps
 each group in (`Segments.replace`) before it asks for the next. A pass reads sealed segments, which do not change, so it
@@ -63,7 +64,7 @@ from .delete_horizons import DeleteHorizons
 from .key_mapper import KeyMapper
 from .offset_map import OffsetMap
 from .rewrite import Selection, emptied, rebuilt, upgraded
-from .segment_reader import SegmentReader, last_offset
+from .segment_reader import SegmentReader
 from .sifting import Chunk, ChunkSifting
 from .stats import PassReport
 
@@ -185,18 +186,17 @@ class _Rewriter:
         self._sieve = offset_map.sieve.Sieve(offset_map.table, now_ms, log.tombstone_bit, limits.record_bytes)
         """For batches that are not simple, in pieces."""
         self._horizons = DeleteHorizons(log, now_ms)
-        self._last_data_offsets = {
-            tail.last_data_offset for tail in log.producers.values() if tail.last_data_offset is not None
-        }
-        self._last_of_group = -1
-        self._kept_headers = array("q")
+        self._last_cleanable_offset = log.end_offset - 1
+        self._kept_headers = array("q", sorted({*self._last_data_offsets(), self._last_cleanable_offset}))
         """Last offsets of batches whose header stays when their records go, in order."""
+
+    def _last_data_offsets(self) -> Iterator[int]:
+        """The last offset of the last batch with data of each active producer that has written any."""
+        return (tail.last_data_offset for tail in self._log.producers.values() if tail.last_data_offset is not None)
 
     def rewrite(self, sources: Sequence[Segment]) -> CleanedGroup:
         log, report = self._log, self._report
         modified_ms = sources[-1].modified_ms
-        self._last_of_group = last_offset(sources)
-        self._kept_headers = array("q", sorted({*self._last_data_offsets, self._last_of_group}))
         cleaned = CleanedSegment(
             log.filesystem, log.directory, sources[0].base_offset, log.config, self._now_ms, self._limits.buffer_bytes
         )
@@ -345,7 +345,7 @@ class _Rewriter:
 
     def _drop(self, header: BatchHeader, cleaned: CleanedSegment) -> None:
         """Drop the records of the batch, and its header unless it is one of those that stay."""
-        if header.last_offset == self._last_of_group or self._tells_of_its_producer(header):
+        if header.last_offset == self._last_cleanable_offset or self._tells_of_its_producer(header):
             kept = emptied(header)
             cleaned.append(kept.batch, kept.header)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping
-from threading import Lock
 
 from ...protocol.topics import TopicPartition
 from ..filenames import CLEANER_CHECKPOINT
@@ -21,13 +20,13 @@ logger = logging.getLogger("kmini.storage.cleaner")
 
 
 class CleanerCheckpoint:
-    """The first dirty offset of every log that was ever cleaned. For the loop; any thread may call `write`."""
+    """The first dirty offset of every log that was ever cleaned. For the loop; any thread may call `write`, one at a
+    time."""
 
     def __init__(self, filesystem: FileSystem, log_directory: str) -> None:
         """Read the file. One that cannot be read counts as empty, with an error in the broker's log."""
         self._filesystem = filesystem
         self._path = os.path.join(log_directory, CLEANER_CHECKPOINT)
-        self._one_write_at_a_time = Lock()
         self._offsets: dict[TopicPartition, int] = {}
         self.is_corrected = False
         """Whether `correct` or `remove` has changed something since the last `snapshot`; then the file is to be written
@@ -67,5 +66,4 @@ class CleanerCheckpoint:
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write a snapshot to the disk. Blocks. OSError if the disk refuses."""
-        with self._one_write_at_a_time:
-            write_offsets(self._filesystem, self._path, offsets)
+        write_offsets(self._filesystem, self._path, offsets)

@@ -7,7 +7,7 @@ it changes; without the check, damaged records would get a valid one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from ...protocol.errors import CorruptMessage, InvalidRecord
 from ...protocol.records.batch import (
@@ -105,14 +105,3 @@ def position_before(segment: Segment, offset: int) -> int:
         return segment.offset_index.lookup(offset).position
     except CorruptIndex:
         return 0
-
-
-def last_offset(segments: Sequence[Segment]) -> int:
-    """Return the last offset of the last batch in these segments; -1 if there is none."""
-    last = -1
-    for segment in reversed(segments):
-        if segment.size:
-            for _, header in segment.headers(position_before(segment, segment.next_offset)):
-                last = header.last_offset
-            break
-    return last

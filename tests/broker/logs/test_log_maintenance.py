@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,7 +14,10 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.filesystem.live_faults import fail_operations
+from kmini.storage.filesystem.os_filesystem import OsFileSystem
 from support.broker.lone_broker import OTHER, T0, append, shared_partition, start_alone
+from support.until import until_async
 
 CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
 
@@ -32,8 +38,8 @@ def written(broker: BrokerServer) -> set[str]:
     return {name for name in CHECKPOINTS if Path(broker.logs.directory, name).exists()}
 
 
-def high_watermarks(broker: BrokerServer) -> list[str]:
-    return Path(broker.logs.directory, "replication-offset-checkpoint").read_text().splitlines()[2:]
+def entries(broker: BrokerServer, checkpoint: str) -> list[str]:
+    return Path(broker.logs.directory, checkpoint).read_text().splitlines()[2:]
 
 
 def folders(broker: BrokerServer) -> list[str]:
@@ -49,7 +55,7 @@ async def test_checkpoints_follow_a_change_and_nothing_else(broker: BrokerServer
     partition.follower_fetched(OTHER, 2, 0)
     await advance(broker, "2m")
     assert written(broker) == {*CHECKPOINTS}
-    assert high_watermarks(broker) == ["t 0 2"]
+    assert entries(broker, "replication-offset-checkpoint") == ["t 0 2"]
 
 
 async def test_an_operation_that_waits_for_a_partition_is_asked_after_a_change(broker: BrokerServer) -> None:
@@ -96,3 +102,61 @@ async def test_nothing_is_written_after_cancel(broker: BrokerServer) -> None:
     broker.maintenance.cancel()
     await advance(broker, "1h")
     assert written(broker) == before
+
+
+class WaitingDisk:
+    """A disk whose syncs of checkpoints wait for a gate."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.begun: Counter[str] = Counter()
+        """How many writes of each checkpoint have come as far as their sync."""
+        self.begun_early: set[str] = set()
+        """Checkpoints of which a write began while another one waited."""
+
+    def before(self, operation: str, path: str) -> None:
+        name = Path(path).name
+        if operation == "create" and name.endswith("checkpoint.tmp") and self.begun[name] and not self.gate.is_set():
+            self.begun_early.add(name)
+        if operation == "sync" and name.endswith("checkpoint.tmp"):
+            self.begun[name] += 1
+            assert self.gate.wait(60)
+
+
+@pytest.mark.sockets
+async def test_a_checkpoint_has_one_writer_at_a_time_and_the_last_state_whatever_the_disk_does(tmp_path: Path) -> None:
+    """On a disk that takes longer for a write than the interval."""
+    broker = await start_alone(
+        str(tmp_path),
+        replica_high_watermark_checkpoint_interval_ms=1,
+        log_flush_offset_checkpoint_interval_ms=1,
+        log_flush_start_offset_checkpoint_interval_ms=1,
+        log_cleaner_threads=2,
+    )
+    assert isinstance(broker.logs.filesystem, OsFileSystem)
+    partition, cleaner, disk = shared_partition(broker), broker.cleaner, WaitingDisk()
+    broker.housekeeping.stop()
+    names = {f"{name}.tmp" for name in (*CHECKPOINTS, "cleaner-offset-checkpoint")}
+    fail_operations(broker.logs.filesystem, disk.before)
+    writes = []
+    try:
+        maintenance = broker.maintenance
+        deferred = (maintenance._high_watermarks, maintenance._recovery_points, maintenance._start_offsets)
+        for count in (1, 2, 3):
+            append(broker, partition)
+            partition.follower_fetched(OTHER, count, 0)
+            cleaner.schedule.checkpoint.set(T0, count)
+            cleaner.schedule.checkpoint.is_corrected = True
+            writes.append(asyncio.ensure_future(cleaner._clean_all()))
+            await until_async(lambda: {*disk.begun} >= names and not any(each.is_asked_for for each in deferred))
+        assert dict(disk.begun) == dict.fromkeys(names, 1)
+        assert not disk.begun_early
+    finally:
+        disk.gate.set()
+        await asyncio.gather(*writes)
+        await broker.clock.settle()
+        fail_operations(broker.logs.filesystem, None)
+    assert entries(broker, "replication-offset-checkpoint") == ["t 0 3"]
+    assert entries(broker, "cleaner-offset-checkpoint") == ["t 0 3"]
+    assert not [name for name in broker.logs.filesystem.list(broker.logs.directory) if name.endswith(".tmp")]
+    await broker.stop()

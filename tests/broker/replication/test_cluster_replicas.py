@@ -201,3 +201,30 @@ async def test_a_cluster_stops_with_brokers_that_are_cut_off_stand_still_and_are
     await cluster.pause(3)
     await cluster.stop()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_replica_comes_back_to_a_log_that_begins_with_a_segment_without_batches(cluster: LocalCluster) -> None:
+    config = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
+    topics.create(cluster.brokers[1], "c", replication_factor=3, configs=config)
+    partition = TopicPartition("c", 0)
+    first = cluster.state(partition).leader
+    away = min({1, 2, 3} - {first})
+    await cluster.kill(away)
+    async with client(cluster) as ours:
+        log = cluster.brokers[first].logs.logs[partition]
+        for number in range(4):
+            padding = b"" if number == 3 else b"x" * 600_000
+            await ours.produce("c", 0, [record(b"%d" % number + padding, key=b"key")])
+            log.roll(cluster.brokers[first].clock.now_ms())
+        await cluster.brokers[first].cleaner.compact(partition)
+        assert (log.segments.oldest.base_offset, log.segments.oldest.size) == (0, 0)
+        await cluster.restart(away)
+        await until_async(lambda: away in cluster.state(partition).isr)
+        assert cluster.replica_offsets(partition)[away] == cluster.replica_offsets(partition)[first]
+        await cluster.kill(first)
+        await cluster.restart(first)
+        await until_async(lambda: first in cluster.state(partition).isr)
+        for node_id in (away, first):
+            cluster.move_leader(partition, node_id)
+            read = [(found.offset, found.value) async for found in ours.consume({partition: 0}, until={partition: 4})]
+            assert read == [(3, b"3")]

@@ -12,6 +12,7 @@ from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
 from kmini.storage.cleaner.cleanable_log import Limits
+from kmini.storage.cleaner.rewrite import emptied
 
 Bench = Any
 DAY_MS = 86_400_000
@@ -154,21 +155,48 @@ class TestProducers:
         bench.clean()
         assert [header.base_offset for header, _ in bench.batches()] == [1]
 
-    def test_the_last_batch_of_a_group_stays_empty(self, bench: Bench) -> None:
+    def test_the_last_batch_of_a_pass_stays_empty(self, bench: Bench) -> None:
         bench.put(("a", "1"))
         bench.put((None, "x"))
         bench.clean()
         assert [(h.base_offset, h.record_count) for h, _ in bench.batches()] == [(0, 1), (1, 0)]
 
-    def test_the_last_message_of_an_old_format_in_a_group_stays_as_an_empty_batch(
+    def test_a_group_of_which_nothing_stays_becomes_a_segment_of_0_bytes(
+        self, make_cleaning_bench: Callable[..., Bench]
+    ) -> None:
+        bench = make_cleaning_bench(segment_bytes=100)
+        bench.put(("a", "1"), ("b", "1"))
+        bench.put(("a", "2"), ("b", "2"))
+        bench.clean()
+        for _ in range(2):
+            sealed = [*bench.log.segments][:-1]
+            assert [(each.base_offset, each.size > 0) for each in sealed] == [(0, False), (2, True)]
+            assert bench.read_all() == [2, 3]
+            assert bench.log.log_end_offset == 4
+            bench.reopen()
+            bench.log.update_high_watermark(4)
+
+    def test_the_header_that_an_older_kmini_left_at_the_end_of_a_group_goes(
+        self, bench: Bench, make_cleaning_bench: Callable[..., Bench]
+    ) -> None:
+        bench.put(("a", "1"))
+        ((header, _),) = bench.batches()
+        old = make_cleaning_bench()
+        old.log.segments.active.append(emptied(header).batch, header.last_offset, header.max_timestamp)
+        old.log.log_end_offset = old.log.producers.end_offset = 1
+        old.log.update_high_watermark(1)
+        old.roll()
+        old.put(("a", "2"))
+        assert old.read_all() == [1]
+        old.clean()
+        assert [(h.base_offset, h.record_count) for h, _ in old.batches()] == [(1, 1)]
+
+    def test_the_last_message_of_an_old_format_in_a_pass_stays_as_an_empty_batch(
         self, make_cleaning_bench: Callable[..., Bench]
     ) -> None:
         """As a batch without records. Apache Kafka gives such a log up."""
-        bench = make_cleaning_bench(segment_bytes=120)
+        bench = make_cleaning_bench()
         bench.put(("a", "1"))
-        bench.append_old(build_messages([Record(1, 300, b"b", b"1")], 1))
-        bench.put(("b", "2"))
+        bench.append_old(build_messages([Record(1, 300, None, b"1")], 1))
         bench.clean()
-        assert [(h.base_offset, h.magic, h.record_count) for h, _ in bench.batches()] == [
-            *((0, MAGIC, 1), (1, MAGIC, 0), (2, MAGIC, 1))
-        ]
+        assert [(h.base_offset, h.magic, h.record_count) for h, _ in bench.batches()] == [(0, MAGIC, 1), (1, MAGIC, 0)]

@@ -121,8 +121,6 @@ class Folder:
             log_start_offset=log_start_offset,
         )
         self.log.update_high_watermark(self.log.log_end_offset)
-        self.group_ends: set[int] = set()
-        """Last offsets of the groups that were cleaned."""
 
     def close(self) -> Files:
         """What is there once the log has been closed."""
@@ -143,8 +141,6 @@ class Folder:
         captured = capture(self.log, assess(self.log, checkpoint, now_ms))
         passing = Pass(captured, now_ms, limits, Unwatched())
         for group in passing.run():
-            ends = [header.last_offset for source in group.sources for _, header in source.headers(0)]
-            self.group_ends.update(ends[-1:])
             self.log.segments.replace(group.sources, group.segment, now_ms)
             self.filesystem.sync_directory(self.path)
         self.log.environment.deletions.delete_due(now_ms)

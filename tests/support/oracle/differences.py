@@ -173,13 +173,6 @@ CLEANER = (
         "broker/logs/test_log_cleaner_metrics.py::test_the_time_since_the_cleaner_looked_is_told",
     ),
     Behaviour(
-        "the last batch of the segments that become one",
-        "stays, if need be without records",
-        "stays if it is the last of the whole pass, or of a producer",
-        "recovery learns from it how far a segment reaches that was being swapped in",
-        "oracle/test_compaction_differential.py::test_the_last_batch_of_a_group_stays_here_only",
-    ),
-    Behaviour(
         "the base timestamp of a batch that has lost its first record, and has no horizon",
         "stays",
         "becomes that of the first record that is left",
