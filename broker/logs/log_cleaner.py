@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...storage.cleaner.cleanable_log import Limits
     from ...storage.cleaner.cleaned_segment import CleanedGroup
+    from ...storage.cleaner.dirtiness import Postponed
     from ...storage.cleaner.schedule import Job, Schedule
     from ...storage.cleaner.stats import CleanerGauges, PassReport
     from ...storage.cleaner.throttle import Throttle
@@ -76,7 +77,8 @@ class LogCleaner:
         from ...storage.cleaner.schedule import Schedule
 
         checkpoint = CleanerCheckpoint(self._logs.filesystem, self._logs.directory)
-        return Schedule(checkpoint, backoff_ms=self._config.current.log_cleaner_backoff_ms)
+        backoff_ms = self._config.current.log_cleaner_backoff_ms
+        return Schedule(checkpoint, backoff_ms=backoff_ms, postponed=self._postponed)
 
     @cached_property
     def _throttle(self) -> Throttle:
@@ -98,9 +100,24 @@ class LogCleaner:
             await self._ended.wait_for(partial(self.schedule.states.is_idle, partition))
 
     def _log_changed(self, partition: TopicPartition) -> None:
-        """A log changed: look in a back-off, unless that is due already."""
+        """A log changed: look in a back-off, unless that is due already, or when the clock has been moved."""
         if not self._will_look:
-            self.ask()
+            move = None if self._clock.move is None else self._clock.move_of(partition)
+            if move is None:
+                self.ask()
+            else:
+                self._ask_at(move.ends_ms)
+
+    def _postponed(self, partition: TopicPartition) -> Postponed | None:
+        """Which segments of a log wait for the end of a move of the clock."""
+        from ...storage.cleaner.dirtiness import Postponed
+
+        move = None if self._clock.move is None else self._clock.move_of(partition)
+        return None if move is None else Postponed(move.began_ms, move.ends_ms)
+
+    def _ask_at(self, due_ms: int) -> None:
+        if self.is_enabled and not self._is_stopping:
+            self._look.ask_at(due_ms)
 
     def ask(self, delay_ms: int | None = None) -> None:
         """Something may have to be cleaned: look in a back-off, or in `delay_ms`, or sooner if that was asked for."""
@@ -150,7 +167,7 @@ class LogCleaner:
             raise errors[0]
         due_ms = self.schedule.next_due_ms(logs, self.last_look_ms)
         if due_ms is not None:
-            self.ask(max(due_ms - self._clock.now_ms(), self.schedule.backoff_ms))
+            self._ask_at(max(due_ms, self._clock.now_ms() + self.schedule.backoff_ms))
 
     def _roll_what_is_due(self) -> None:
         """Roll active segments whose records must be cleaned (KIP-354): an idle log would never roll by itself."""
@@ -160,6 +177,9 @@ class LogCleaner:
         for partition, partition_log in list(self._logs.logs.items()):
             if partition_log.config.is_compacted:
                 try:
+                    postponed = self._postponed(partition)
+                    if postponed is not None and partition_log.segments.active.created_ms >= postponed.since_ms:
+                        continue
                     if must_roll(partition_log, now_ms):
                         self._roll(partition, partition_log)
                 except (KafkaError, OSError) as error:
