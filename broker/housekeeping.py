@@ -116,7 +116,7 @@ class Housekeeping:
             return time_ms
         move = self._clock.move_of(partition.topic_partition)
         oldest = next(iter(partition.log.segments))
-        return time_ms if move is None or oldest.created_ms < move.began_ms else max(time_ms, move.ends_ms)
+        return time_ms if move is None or oldest.created_ms <= move.began_ms else max(time_ms, move.ends_ms)
 
     async def _expire_producers(self) -> None:
         for partition_log in list(self._logs.logs.values()):

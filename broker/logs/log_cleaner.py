@@ -178,7 +178,7 @@ class LogCleaner:
             if partition_log.config.is_compacted:
                 try:
                     postponed = self._postponed(partition)
-                    if postponed is not None and partition_log.segments.active.created_ms >= postponed.since_ms:
+                    if postponed is not None and partition_log.segments.active.created_ms > postponed.since_ms:
                         continue
                     if must_roll(partition_log, now_ms):
                         self._roll(partition, partition_log)

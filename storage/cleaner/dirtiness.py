@@ -29,7 +29,7 @@ class Postponed(NamedTuple):
     """The dirty segments of a log that are left alone for the time being."""
 
     since_ms: int
-    """Those that were begun at this time or later."""
+    """Those that were begun after this time."""
     until_ms: int
 
 
@@ -106,7 +106,7 @@ def _end_offset(log: PartitionLog, first_dirty: int, now_ms: int, postponed_sinc
             or (
                 postponed_since_ms is not None
                 and segment.next_offset > first_dirty
-                and segment.created_ms >= postponed_since_ms
+                and segment.created_ms > postponed_since_ms
             )
             or (
                 min_lag_ms > 0 and segment.next_offset > first_dirty and segment.largest_timestamp > now_ms - min_lag_ms

@@ -283,7 +283,7 @@ class Schedule:
         postponed = self._postponed(partition)
 
         def due_ms(segment: Segment, time_ms: int) -> int:
-            is_postponed = postponed is not None and segment.created_ms >= postponed.since_ms
+            is_postponed = postponed is not None and segment.created_ms > postponed.since_ms
             return max(time_ms, postponed.until_ms) if postponed is not None and is_postponed else time_ms
 
         roll_ms = next_roll_ms(log)
