@@ -9,7 +9,7 @@ moves a week of log time must not throw its live clients out:
 Both run with the wall clock. A `MovableClock` can be moved ahead of it: it runs what falls due, in order, at its own
 time. Its log time can be turned back, too, as that of a machine whose clock is corrected.
 
-Clients go on writing while log time is moved. What they write meanwhile is taken as written when the move ends (`Move`):
+Clients go on writing while log time is moved. What they write meanwhile counts as written when the move ends (`Move`):
 otherwise a log would be dirty anew at each look of the cleaner, 5,760 times a day.
 """
 

@@ -190,8 +190,8 @@ class Periodic:
             self._set_timer(self._beat_at(self._now_ms()))
 
     def resume_by(self, time_ms: int) -> None:
-        """Run at the last beat that is not after this log time, although it was to be skipped; sooner if the next run is
-        due sooner, and a task of liveness at its next beat."""
+        """Run at the last beat that is not after this log time, although it was to be skipped, or sooner if that was
+        due; a task of liveness runs at its next beat."""
         next_ms = self._beat_at(self._now_ms())
         if not self._liveness:
             next_ms += max((time_ms - next_ms) // self._interval_ms, 0) * self._interval_ms

@@ -67,11 +67,9 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
     return checkpoint
 
 
-def assess(
-    log: PartitionLog, checkpoint: int | None, now_ms: int, postponed: Postponed | None = None
-) -> Dirtiness:
-    """Measure a log; segments that are postponed cannot be cleaned. OSError if the disk refuses to say how old a file is, CorruptMessage if a segment does not begin
-    with a batch."""
+def assess(log: PartitionLog, checkpoint: int | None, now_ms: int, postponed: Postponed | None = None) -> Dirtiness:
+    """Measure a log; segments that are postponed cannot be cleaned. OSError if the disk refuses to say how old a file
+    is, CorruptMessage if a segment does not begin with a batch."""
     first_dirty = first_dirty_offset(log, checkpoint)
     end_offset = _end_offset(log, first_dirty, now_ms, None if postponed is None else postponed.since_ms)
     clean = cleanable = must_clean = 0

@@ -294,7 +294,10 @@ class Schedule:
             if segment is log.segments.active or segment.next_offset <= first_dirty:
                 continue
             if config.max_compaction_lag_ms < MAX_LONG:
-                yield "max.compaction.lag.ms", due_ms(segment, first_timestamp(segment) + config.max_compaction_lag_ms + 1)
+                yield (
+                    "max.compaction.lag.ms",
+                    due_ms(segment, first_timestamp(segment) + config.max_compaction_lag_ms + 1),
+                )
             if config.min_compaction_lag_ms > 0:
                 yield "min.compaction.lag.ms", due_ms(segment, segment.largest_timestamp + config.min_compaction_lag_ms)
 
