@@ -55,7 +55,7 @@ def milliseconds(duration: Duration) -> int:
 
 def in_days(duration_ms: int) -> str:
     """A duration in its two largest units, as "2d 5h"."""
-    parts = []
+    parts: list[str] = []
     for unit in ("d", "h", "m", "s"):
         number, duration_ms = divmod(duration_ms, _UNITS_MS[unit])
         if number or parts:

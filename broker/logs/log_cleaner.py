@@ -22,7 +22,7 @@ from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.log import PartitionLog
 from ...storage.log_manager import LogManager
 from ..clock import Clock
-from ..scheduler import Deferred
+from ..scheduler import Deferred, Turn
 from ..settings.dynamic_config import DynamicBrokerConfig
 from .log_maintenance import LogMaintenance
 
@@ -109,11 +109,15 @@ class LogCleaner:
                 self._ask_at(move.ends_ms)
 
     def _postponed(self, partition: TopicPartition) -> Postponed | None:
-        """Which segments of a log wait for the end of a move of the clock."""
+        """Which segments of a log wait for the end of a move of the clock. At the end, which takes time as well, those
+        that are begun after it: a busy log would never be clean."""
+        move = self._clock.move
+        if move is None or partition not in move.written:
+            return None
         from ...storage.cleaner.dirtiness import Postponed
 
-        move = None if self._clock.move is None else self._clock.move_of(partition)
-        return None if move is None else Postponed(move.began_ms, move.ends_ms)
+        is_at_end = self._clock.now_ms() >= move.ends_ms
+        return Postponed(move.ends_ms if is_at_end else move.began_ms, move.ends_ms)
 
     def _ask_at(self, due_ms: int) -> None:
         if self.is_enabled and not self._is_stopping:
@@ -158,7 +162,7 @@ class LogCleaner:
         self.schedule.backoff_ms, self.schedule.threads = config.log_cleaner_backoff_ms, threads
         self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         self.schedule.forget_all_but(logs)
-        self._roll_what_is_due()
+        await self._roll_what_is_due()
         await self._find_horizons()
         ends = await asyncio.gather(*(self._clean_all() for _ in range(threads)), return_exceptions=True)
         errors = [end for end in ends if isinstance(end, BaseException)]
@@ -169,13 +173,15 @@ class LogCleaner:
         if due_ms is not None:
             self._ask_at(max(due_ms, self._clock.now_ms() + self.schedule.backoff_ms))
 
-    def _roll_what_is_due(self) -> None:
+    async def _roll_what_is_due(self) -> None:
         """Roll active segments whose records must be cleaned (KIP-354): an idle log would never roll by itself."""
         from ...storage.cleaner.dirtiness import must_roll
 
-        now_ms = self._clock.now_ms()
+        now_ms, turn = self._clock.now_ms(), Turn()
         for partition, partition_log in list(self._logs.logs.items()):
-            if partition_log.config.is_compacted:
+            if turn.is_over:
+                await turn.next()
+            if partition_log.config.is_compacted and partition in self._logs.logs:
                 try:
                     postponed = self._postponed(partition)
                     if postponed is not None and partition_log.segments.active.created_ms > postponed.since_ms:
