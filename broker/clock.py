@@ -8,16 +8,25 @@ moves a week of log time must not throw its live clients out:
 
 Both run with the wall clock. A `MovableClock` can be moved ahead of it: it runs what falls due, in order, at its own
 time. Its log time can be turned back, too, as that of a machine whose clock is corrected.
+
+Clients go on writing while log time is moved. What they write meanwhile counts as written when the move ends (`Move`):
+otherwise a log would be dirty anew at each look of the cleaner, 5,760 times a day.
 """
 
 import asyncio
 import heapq
+import logging
 import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from datetime import timedelta
 from itertools import count
+
+from ..protocol.topics import TopicPartition
+
+log = logging.getLogger("kmini.clock")
 
 Callback = Callable[[], "Awaitable[None] | None"]
 """The function that a timer runs. An awaitable that it returns runs to its end; `MovableClock.advance` waits for it."""
@@ -44,8 +53,50 @@ def milliseconds(duration: Duration) -> int:
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in re.findall(_PART, text)))
 
 
+def in_days(duration_ms: int) -> str:
+    """A duration in its two largest units, as "2d 5h"."""
+    parts: list[str] = []
+    for unit in ("d", "h", "m", "s"):
+        number, duration_ms = divmod(duration_ms, _UNITS_MS[unit])
+        if number or parts:
+            parts.append(f"{number}{unit}")
+    return " ".join(parts[:2]) or "0s"
+
+
 MOVES = 1_000
 """The last moves of a clock that it remembers."""
+
+
+TURN_S = 0.004
+"""Seconds for which a move of the clock may hold the loop while clients wait."""
+
+TOLD_EVERY_S = 1.0
+"""Seconds after which a move of the clock that is not over says how far it is."""
+
+
+class Move:
+    """A move of log time that is under way, and the partitions that clients write to meanwhile.
+
+    What such a log gets counts at the end of the move; what it held before falls due at its own times.
+    """
+
+    __slots__ = ("at_end", "began_ms", "ends_ms", "written")
+
+    def __init__(self, began_ms: int, ends_ms: int) -> None:
+        self.began_ms = began_ms
+        self.ends_ms = ends_ms
+        self.written: set[TopicPartition] = set()
+        self.at_end: set[Callable[[Move], None]] = set()
+        """Called when the move has ended, at its end or before."""
+
+    def note_append(self, partition: TopicPartition) -> None:
+        """A leader has appended. Appends by what falls due in the move, such as expired offsets, are part of it."""
+        if _FALLEN_DUE_IN.get() is not self:
+            self.written.add(partition)
+
+
+_FALLEN_DUE_IN: ContextVar[Move | None] = ContextVar("_FALLEN_DUE_IN", default=None)
+"""The move in which the code that runs has fallen due; None for what clients ask for."""
 
 
 class Timer:
@@ -72,6 +123,9 @@ class Timer:
 class Clock:
     """The wall clock. Belongs to the event loop on which its timers are set."""
 
+    move: Move | None = None
+    """The move of log time that is under way."""
+
     def __init__(self) -> None:
         self._order = count()
         self._running: set[asyncio.Task[None]] = set()
@@ -86,11 +140,21 @@ class Clock:
 
     def call_later(self, delay_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
         """Run `callback` on the loop once `delay_ms` have passed on the log timeline, or on that of liveness."""
-        now = self.liveness_ms() if liveness else self.now_ms()
-        timer = Timer(now + delay_ms, next(self._order), callback)
-        loop = asyncio.get_running_loop()
-        timer._handle = loop.call_later(delay_ms / 1000, self._fire, timer)
+        now_ms = self.liveness_ms() if liveness else self.now_ms()
+        return self.call_at(now_ms + delay_ms, callback, liveness=liveness)
+
+    def call_at(self, due_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
+        """Run `callback` on the loop at a time of the log timeline, or of that of liveness; at once if it is over."""
+        now_ms = self.liveness_ms() if liveness else self.now_ms()
+        timer = Timer(due_ms, next(self._order), callback)
+        timer._handle = asyncio.get_running_loop().call_later(max(due_ms - now_ms, 0) / 1000, self._fire, timer)
         return timer
+
+    def move_of(self, partition: TopicPartition) -> Move | None:
+        """The move of log time that is under way, if clients have written to this partition meanwhile and the end is
+        still to come: what they have written waits for it."""
+        move = self.move
+        return None if move is None or partition not in move.written or self.now_ms() >= move.ends_ms else move
 
     def _fire(self, timer: Timer) -> "asyncio.Task[None] | None":
         callback, timer.callback = timer.callback, None
@@ -110,7 +174,8 @@ class Clock:
     async def settle(self) -> None:
         """Wait for what timers have started and not finished."""
         while self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+            # A caller that is cancelled ends its wait only.
+            await asyncio.shield(asyncio.gather(*self._running, return_exceptions=True))
 
 
 class MovableClock(Clock):
@@ -125,6 +190,7 @@ class MovableClock(Clock):
         self._liveness_timers: list[Timer] = []
         self._prune_at = 64
         self._times_set_back = 0
+        self._one_at_a_time = asyncio.Lock()
         self.moves: deque[tuple[float, int]] = deque([(0.0, ahead_ms)], maxlen=MOVES)
         """When log time was moved, by `time.perf_counter`, and how far it was ahead from then on; the first one is the
         start."""
@@ -143,8 +209,8 @@ class MovableClock(Clock):
     def liveness_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000 + self._liveness_ahead_ms
 
-    def call_later(self, delay_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
-        timer = super().call_later(delay_ms, callback, liveness=liveness)
+    def call_at(self, due_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
+        timer = super().call_at(due_ms, callback, liveness=liveness)
         timers = self._liveness_timers if liveness else self._timers
         heapq.heappush(timers, timer)
         if len(timers) >= self._prune_at:
@@ -161,16 +227,27 @@ class MovableClock(Clock):
     async def advance(self, duration: Duration, *, liveness: bool = False) -> None:
         """Move log time by `duration`, and liveness too if asked; return when everything that fell due has run.
 
-        A timer sees the clock at its own due time, and timers set on the way run as well. ValueError for what is no
-        duration, or a negative one.
+        A timer sees the clock at its own due time, and timers set on the way run as well. A second call waits for the
+        first one. If the caller is cancelled, the clock stays where it has come to. ValueError for what is no duration,
+        or a negative one.
         """
         duration_ms = milliseconds(duration)
         if duration_ms < 0:
             raise ValueError(f"the clock advances forward only, not by {duration_ms} ms: turn_back turns it back")
-        await self._advance_log_time(self.now_ms() + duration_ms)
-        self._moved()
-        if liveness:
-            await self._advance_liveness(self.liveness_ms() + duration_ms)
+        async with self._one_at_a_time:
+            now_ms = self.now_ms()
+            move = self.move = Move(now_ms, now_ms + duration_ms)
+            token = _FALLEN_DUE_IN.set(move)
+            try:
+                await self._advance_log_time(move)
+            finally:
+                _FALLEN_DUE_IN.reset(token)
+                self.move = None
+                self._moved()
+                for at_end in move.at_end:
+                    at_end(move)
+            if liveness:
+                await self._advance_liveness(self.liveness_ms() + duration_ms)
 
     def turn_back(self, duration: Duration) -> None:
         """Turn log time back by `duration`. Nothing runs: a timer that is set keeps the time that it has left, as the
@@ -201,7 +278,10 @@ class MovableClock(Clock):
         self._prune()
         return set_back_ms
 
-    async def _advance_log_time(self, target_ms: int) -> None:
+    async def _advance_log_time(self, move: Move) -> None:
+        target_ms = move.ends_ms
+        turn_ends_s = time.perf_counter() + TURN_S
+        told_s = time.perf_counter()
         times_set_back = self._times_set_back
         await self.settle()  # what time alone has started may set timers that fall due
         self._check_not_set_back(times_set_back)
@@ -209,7 +289,15 @@ class MovableClock(Clock):
             self._ahead_ms += max(timer.due_ms - self.now_ms(), 0)
             await self._run(timer)
             await self.settle()
+            if time.perf_counter() >= turn_ends_s:
+                await asyncio.sleep(0)  # clients first
+                turn_ends_s = time.perf_counter() + TURN_S
             self._check_not_set_back(times_set_back)
+            if time.perf_counter() >= told_s + TOLD_EVERY_S:
+                told_s = time.perf_counter()
+                self._moved()
+                done_ms, all_ms = self.now_ms() - move.began_ms, target_ms - move.began_ms
+                log.info("the clock is being moved: %s of %s", in_days(done_ms), in_days(all_ms))
         self._ahead_ms += max(target_ms - self.now_ms(), 0)
 
     async def _advance_liveness(self, target_ms: int) -> None:
@@ -228,7 +316,7 @@ class MovableClock(Clock):
     async def _run(self, timer: Timer) -> None:
         task = self._fire(timer)
         if task is not None:
-            await task
+            await asyncio.shield(task)  # it runs to its end, also if the caller is cancelled
 
 
 def _next_due(timers: list[Timer], target_ms: int) -> Timer | None:

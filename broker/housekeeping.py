@@ -15,6 +15,7 @@ from ..storage import retention
 from .clock import Clock
 from .logs.log_cleaner import LogCleaner
 from .logs.log_maintenance import LogMaintenance
+from .replication.partition import Partition
 from .replication.replica_manager import ReplicaManager
 from .scheduler import Periodic
 
@@ -106,8 +107,16 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     def _next_retention_ms(self) -> int | None:
-        times = (retention.next_retention_ms(partition.log) for partition in self._replica_manager.partitions.values())
+        times = (self._next_retention_of(partition) for partition in self._replica_manager.partitions.values())
         return min((time for time in times if time is not None), default=None)
+
+    def _next_retention_of(self, partition: Partition) -> int | None:
+        time_ms = retention.next_retention_ms(partition.log)
+        if time_ms is None or self._clock.move is None:
+            return time_ms
+        move = self._clock.move_of(partition.topic_partition)
+        oldest = next(iter(partition.log.segments))
+        return time_ms if move is None or oldest.created_ms <= move.began_ms else max(time_ms, move.ends_ms)
 
     async def _expire_producers(self) -> None:
         for partition_log in list(self._logs.logs.values()):

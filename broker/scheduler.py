@@ -109,6 +109,12 @@ class PausedTasks:
         for task in paused:
             task.resume()
 
+    def resume_by(self, time_ms: int) -> None:
+        """Something has changed that counts from this log time on: each runs at the last beat before it at the latest,
+        and stays paused for what else may change."""
+        for task in self.paused:
+            task.resume_by(time_ms)
+
 
 class Periodic:
     """Runs a task every `interval_ms` of log time (or liveness), the first time after `delay_ms`. A failed run is
@@ -175,14 +181,22 @@ class Periodic:
         if due_ms is None:
             self._timer = None
         else:
-            delay_ms = max(due_ms - self._now_ms(), 0)
-            self._timer = self._clock.call_later(delay_ms, self._run, liveness=self._liveness)
+            self._timer = self._clock.call_at(due_ms, self._run, liveness=self._liveness)
             self._due_ms = due_ms
 
     def resume(self) -> None:
         """Run at the next beat, although it was to be skipped."""
         if not self._is_over:
             self._set_timer(self._beat_at(self._now_ms()))
+
+    def resume_by(self, time_ms: int) -> None:
+        """Run at the last beat that is not after this log time, although it was to be skipped, or sooner if that was
+        due; a task of liveness runs at its next beat."""
+        next_ms = self._beat_at(self._now_ms())
+        if not self._liveness:
+            next_ms += max((time_ms - next_ms) // self._interval_ms, 0) * self._interval_ms
+        if not self._is_over and (self._timer is None or next_ms < self._due_ms):
+            self._set_timer(next_ms)
 
     def cancel(self) -> None:
         self._is_over = True
@@ -205,13 +219,17 @@ class Deferred:
 
     def ask(self, delay_ms: int) -> None:
         """Have it run in `delay_ms` of log time, if it will not sooner."""
+        self.ask_at(self._clock.now_ms() + delay_ms)
+
+    def ask_at(self, due_ms: int) -> None:
+        """Have it run at a log time, if it will not sooner."""
         if self._is_over:
             return
         if self._timer is not None:
-            if self._timer.due_ms <= self._clock.now_ms() + delay_ms:
+            if self._timer.due_ms <= due_ms:
                 return
             self._timer.cancel()
-        self._timer = self._clock.call_later(delay_ms, self._run)
+        self._timer = self._clock.call_at(due_ms, self._run)
         self.is_asked_for = True
 
     async def _run(self) -> None:

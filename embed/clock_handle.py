@@ -1,7 +1,7 @@
 """The clock of a broker or a cluster, which tests move: `broker.clock`."""
 
 from kmini.broker.clock import Duration
-from kmini.handle import Awaiting, Blocking, Handle, method, takes_long
+from kmini.handle import Awaiting, Blocking, Handle, ends_with_its_caller, method, takes_long
 from kmini.shared_operations import SharedOperations
 
 
@@ -12,10 +12,12 @@ class ClockOperations:
         self._clock = operations.clock
 
     @takes_long
+    @ends_with_its_caller
     async def advance(self, duration: Duration, *, liveness: bool = False) -> None:
         """Move log time by `duration` ("7d", "90m", "1h30m", "250ms", a timedelta, or milliseconds); return when
         everything that fell due has run, in order: retention, rolls, compaction, expiry. With `liveness` the time-outs
-        of sessions, requests, transactions and connections move too. Raises ValueError.
+        of sessions, requests, transactions and connections move too. What clients write meanwhile is looked at when
+        the clock has been moved. A caller that is cancelled or gone ends the move where it is. Raises ValueError.
 
         >>> broker.create_topic("users", configs={"retention.ms": 86_400_000})
         >>> _ = broker.produce("users", b"alice")

@@ -27,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _WAITS = "__waits_for_clients__"
 _TAKES_LONG = "__takes_long__"
+_ENDS_WITH_ITS_CALLER = "__ends_with_its_caller__"
 
 DEADLINE_S = 60
 """Seconds after which a blocking call is given up, beside its `timeout_ms`: more than `request.timeout.ms`, for which a
@@ -47,8 +48,14 @@ def waits_for_clients(method: F) -> F:
 
 
 def waits_for_its_caller(method: Callable[..., object]) -> bool:
-    """Whether a method only waits: nothing is left half done if its caller goes."""
-    return hasattr(method, _WAITS)
+    """Whether a method only waits, or can end at any moment: nothing is left half done if its caller goes."""
+    return hasattr(method, _WAITS) or hasattr(method, _ENDS_WITH_ITS_CALLER)
+
+
+def ends_with_its_caller(method: F) -> F:
+    """Mark a method of a table that acts, and stops where it has come to if its caller goes."""
+    setattr(method, _ENDS_WITH_ITS_CALLER, True)
+    return method
 
 
 def takes_long(method: F) -> F:

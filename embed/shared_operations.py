@@ -26,7 +26,7 @@ from kmini.client_connections import ClientOperations
 from kmini.contents import Isolation, Record, shown_in_turns
 from kmini.crash_damage import CrashDamage
 from kmini.followers import until_in_step
-from kmini.handle import takes_long, waits_for_clients
+from kmini.handle import ends_with_its_caller, takes_long, waits_for_clients
 from kmini.isolation import IsolationOperations
 from kmini.phrases import there_is_no, there_is_no_partition
 from kmini.protocol.errors import (
@@ -381,6 +381,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
     # --- time
 
     @takes_long
+    @ends_with_its_caller
     async def advance_clock(self, duration: Duration, *, liveness: bool = False) -> None:
         """Move the clock; return when everything that fell due has run. The same as `clock.advance`."""
         await self.clock.advance(duration, liveness=liveness)

@@ -22,7 +22,7 @@ from ...storage.filenames import CLEANER_CHECKPOINT
 from ...storage.log import PartitionLog
 from ...storage.log_manager import LogManager
 from ..clock import Clock
-from ..scheduler import CheckpointWriter, Deferred
+from ..scheduler import CheckpointWriter, Deferred, Turn
 from ..settings.dynamic_config import DynamicBrokerConfig
 from .log_maintenance import LogMaintenance
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...storage.cleaner.cleanable_log import Limits
     from ...storage.cleaner.cleaned_segment import CleanedGroup
+    from ...storage.cleaner.dirtiness import Postponed
     from ...storage.cleaner.schedule import Job, Schedule
     from ...storage.cleaner.stats import CleanerGauges, PassReport
     from ...storage.cleaner.throttle import Throttle
@@ -80,7 +81,8 @@ class LogCleaner:
         from ...storage.cleaner.schedule import Schedule
 
         checkpoint = CleanerCheckpoint(self._logs.filesystem, self._logs.directory)
-        return Schedule(checkpoint, backoff_ms=self._config.current.log_cleaner_backoff_ms)
+        backoff_ms = self._config.current.log_cleaner_backoff_ms
+        return Schedule(checkpoint, backoff_ms=backoff_ms, postponed=self._postponed)
 
     @cached_property
     def _throttle(self) -> Throttle:
@@ -102,9 +104,28 @@ class LogCleaner:
             await self._ended.wait_for(partial(self.schedule.states.is_idle, partition))
 
     def _log_changed(self, partition: TopicPartition) -> None:
-        """A log changed: look in a back-off, unless that is due already."""
+        """A log changed: look in a back-off, unless that is due already, or when the clock has been moved."""
         if not self._will_look:
-            self.ask()
+            move = None if self._clock.move is None else self._clock.move_of(partition)
+            if move is None:
+                self.ask()
+            else:
+                self._ask_at(move.ends_ms)
+
+    def _postponed(self, partition: TopicPartition) -> Postponed | None:
+        """Which segments of a log wait for the end of a move of the clock. At the end, which takes time as well, those
+        that are begun after it: a busy log would never be clean."""
+        move = self._clock.move
+        if move is None or partition not in move.written:
+            return None
+        from ...storage.cleaner.dirtiness import Postponed
+
+        is_at_end = self._clock.now_ms() >= move.ends_ms
+        return Postponed(move.ends_ms if is_at_end else move.began_ms, move.ends_ms)
+
+    def _ask_at(self, due_ms: int) -> None:
+        if self.is_enabled and not self._is_stopping:
+            self._look.ask_at(due_ms)
 
     def ask(self, delay_ms: int | None = None) -> None:
         """Something may have to be cleaned: look in a back-off, or in `delay_ms`, or sooner if that was asked for."""
@@ -145,7 +166,7 @@ class LogCleaner:
         self.schedule.backoff_ms, self.schedule.threads = config.log_cleaner_backoff_ms, threads
         self._throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         self.schedule.forget_all_but(logs)
-        self._roll_what_is_due()
+        await self._roll_what_is_due()
         await self._find_horizons()
         ends = await asyncio.gather(*(self._clean_all() for _ in range(threads)), return_exceptions=True)
         errors = [end for end in ends if isinstance(end, BaseException)]
@@ -154,16 +175,21 @@ class LogCleaner:
             raise errors[0]
         due_ms = self.schedule.next_due_ms(logs, self.last_look_ms)
         if due_ms is not None:
-            self.ask(max(due_ms - self._clock.now_ms(), self.schedule.backoff_ms))
+            self._ask_at(max(due_ms, self._clock.now_ms() + self.schedule.backoff_ms))
 
-    def _roll_what_is_due(self) -> None:
+    async def _roll_what_is_due(self) -> None:
         """Roll active segments whose records must be cleaned (KIP-354): an idle log would never roll by itself."""
         from ...storage.cleaner.dirtiness import must_roll
 
-        now_ms = self._clock.now_ms()
+        now_ms, turn = self._clock.now_ms(), Turn()
         for partition, partition_log in list(self._logs.logs.items()):
-            if partition_log.config.is_compacted:
+            if turn.is_over:
+                await turn.next()
+            if partition_log.config.is_compacted and partition in self._logs.logs:
                 try:
+                    postponed = self._postponed(partition)
+                    if postponed is not None and partition_log.segments.active.created_ms > postponed.since_ms:
+                        continue
                     if must_roll(partition_log, now_ms):
                         self._roll(partition, partition_log)
                 except (KafkaError, OSError) as error:

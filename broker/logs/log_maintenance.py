@@ -19,7 +19,7 @@ from ...storage import filenames
 from ...storage.background_work import BackgroundWork
 from ...storage.log_manager import LogManager
 from ...storage.offset_checkpoint_file import write_offsets
-from ..clock import Clock
+from ..clock import Clock, Move
 from ..purgatory import Purgatory
 from ..scheduler import CheckpointWriter, Deferred, PausedTasks, in_thread
 from ..settings.dynamic_config import DynamicBrokerConfig
@@ -61,10 +61,14 @@ class LogMaintenance:
         """The offsets of a partition changed: complete the operations that wait for that, and see to what its log left
         to be done."""
         self._purgatory.check(topic_partition)
-        if self.paused_tasks.paused:
-            self.paused_tasks.resume()
-        if not self._high_watermarks.is_asked_for:
-            self._ask_for_checkpoints()
+        move = None if self._clock.move is None else self._clock.move_of(topic_partition)
+        if move is not None:
+            self._leave_until_end_of(move)
+        else:
+            if self.paused_tasks.paused:
+                self.paused_tasks.resume()
+            if not self._high_watermarks.is_asked_for:
+                self._ask_for_checkpoints()
         for listener in self._listeners:
             listener(topic_partition)
         environment = self._logs.environment
@@ -72,6 +76,21 @@ class LogMaintenance:
             self._start_background_work()
         if environment.deletions.waiting:
             self.ask_for_deletion()
+
+    def _leave_until_end_of(self, move: Move) -> None:
+        """See to what clients write while the clock is moved when it has been moved."""
+        move.at_end.add(self._move_ended)
+        self.paused_tasks.resume_by(move.ends_ms)
+        for deferred in (self._high_watermarks, self._recovery_points, self._start_offsets):
+            deferred.ask_at(move.ends_ms)
+
+    def _move_ended(self, move: Move) -> None:
+        """See to it in the usual time: it may have been written after the last look, and a move that was cancelled does
+        not come to where its looks are."""
+        for topic_partition in move.written:
+            if self._logs.get(topic_partition) is not None:
+                self.offsets_changed(topic_partition)
+        self._ask_for_checkpoints()
 
     def _ask_for_checkpoints(self) -> None:
         config = self._config.current

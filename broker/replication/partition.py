@@ -146,6 +146,8 @@ class Partition:
             self._advance_high_watermark()
         else:
             self._raise_high_watermark(log.log_end_offset)
+        if host.clock.move is not None:
+            host.clock.move.note_append(self.topic_partition)
         host.offsets_changed(self.topic_partition)
         return appended
 

@@ -89,6 +89,8 @@ class ClockState(NamedTuple):
     """Log time, in milliseconds since the epoch."""
     ahead_ms: int
     """By how much that is ahead of the wall clock."""
+    moves_to_ms: int | None
+    """The log time to which the clock is being moved; None if it only runs."""
 
 
 class SettingState(NamedTuple):
@@ -227,9 +229,9 @@ class ControlOperations:
         return Readiness(not missing, tuple(missing))
 
     async def clock(self) -> ClockState:
-        """Log time, and by how much it is ahead of the wall clock."""
+        """Log time, by how much it is ahead of the wall clock, and to where it is being moved."""
         clock = self._served.operations.clock
-        return ClockState(clock.now_ms(), clock.ahead_ms)
+        return ClockState(clock.now_ms(), clock.ahead_ms, None if clock.move is None else clock.move.ends_ms)
 
     async def start(self) -> None:
         """Start the broker or the cluster again after `stop`, with its data and on its ports. Raises RuntimeError if it

@@ -167,7 +167,8 @@ class ControlServer:
     async def _result(
         self, route: Route, method: Callable[..., Coroutine[Any, Any, Any]], arguments: dict[str, Any]
     ) -> Any:
-        """The result of a call. What acts runs to its end though its client has gone; a wait ends with its client."""
+        """The result of a call. What acts runs to its end though its client has gone; a wait, and a move of the clock,
+        end with their client."""
         if waits_for_its_caller(method):
             return await self._waiting.result(method(**arguments))
         waiting = self._waiting.begun if route.method in ENDS_WAITS else ()

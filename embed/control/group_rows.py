@@ -12,6 +12,7 @@ from kmini.broker.groups.modern.timers import Wait
 from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.group_handle import GroupOperations
 from kmini.protocol.errors import KafkaError
+from kmini.protocol.topics import TopicPartition
 
 if TYPE_CHECKING:
     from kmini.broker.groups.group import Group
@@ -60,6 +61,36 @@ class GroupRow(NamedTuple):
     """How far it is behind the high watermark, by topic."""
     rebalance: RebalanceState | None
     """None unless a rebalance is in progress."""
+
+
+class GroupPosition(NamedTuple):
+    """Where a group is in a partition, all at one moment."""
+
+    committed: int | None
+    """None if it has committed nothing."""
+    log_start_offset: int | None
+    """None, as the high watermark is, without a leader."""
+    high_watermark: int | None
+    behind: int | None
+    """How far it is behind the high watermark; None without a leader."""
+
+
+async def group_positions(operations: SharedOperations, name: str) -> dict[TopicPartition, GroupPosition]:
+    """Where a group is in the partitions that it has committed to or subscribes to. Raises what `GroupOperations.lag`
+    raises."""
+    group = GroupOperations(operations, name)
+    committed, lag = await group.offsets(), await group.lag()  # neither waits: all is read in one turn of the loop
+    places = sorted({*committed, *lag})
+    logs = {log.topic_partition: log for topic in {place.topic for place in places} for log in operations.logs(topic)}
+    return {
+        place: GroupPosition(
+            committed.get(place),
+            logs[place].log_start_offset if place in logs else None,
+            logs[place].high_watermark if place in logs else None,
+            lag.get(place),
+        )
+        for place in places
+    }
 
 
 async def group_rows(operations: SharedOperations) -> list[GroupRow]:

@@ -15,8 +15,8 @@ from kmini.broker.scheduler import in_thread
 from kmini.client_connections import ClientConnection
 from kmini.contents import Record, shown
 from kmini.control.control_operations import ControlOperations, Served, address_of
-from kmini.control.group_rows import GroupRow, group_rows
-from kmini.protocol.topics import is_internal
+from kmini.control.group_rows import GroupPosition, GroupRow, group_positions, group_rows
+from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.report.diagnoses import likely
 from kmini.report.facts import Facts
 from kmini.report.gathering import gather
@@ -246,6 +246,11 @@ class Overview:
     async def groups(self) -> list[GroupRow]:
         """The table of groups, by name."""
         return await group_rows(self._served.operations)
+
+    async def positions(self, group: str) -> dict[TopicPartition, GroupPosition]:
+        """Committed offsets, the offsets of the logs and how far the group is behind, by partition, at one moment.
+        Raises GroupIdNotFound, CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        return await group_positions(self._served.operations, group)
 
 
 def _brokers(operations: SharedOperations) -> Iterator[BrokerState]:

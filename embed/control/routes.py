@@ -61,6 +61,7 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         GET    /overview/findings                   findings
         GET    /overview/topics                     topics
         GET    /overview/groups                     groups
+        GET    /overview/groups/{group}/positions   positions
         """,
     ),
     (

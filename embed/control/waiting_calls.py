@@ -1,4 +1,4 @@
-"""The calls of HTTP requests that wait for clients of the broker.
+"""The calls of HTTP requests that wait for clients of the broker, or move its clock.
 
 Such a call ends with its request: a client that goes away leaves no wait behind. A reset, a stop of the broker and the
 end of the control server end it the other way round, so that its request has an answer.

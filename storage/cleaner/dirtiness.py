@@ -25,6 +25,14 @@ from ..segment import Segment
 from .cleanable_log import CleanableLog, ProducerTail
 
 
+class Postponed(NamedTuple):
+    """The dirty segments of a log that are left alone for the time being."""
+
+    since_ms: int
+    """Those that were begun after this time."""
+    until_ms: int
+
+
 class Dirtiness(NamedTuple):
     """How dirty one log is at one time."""
 
@@ -59,11 +67,11 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
     return checkpoint
 
 
-def assess(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Dirtiness:
-    """Measure a log. OSError if the disk refuses to say how old a file is, CorruptMessage if a segment does not begin
-    with a batch."""
+def assess(log: PartitionLog, checkpoint: int | None, now_ms: int, postponed: Postponed | None = None) -> Dirtiness:
+    """Measure a log; segments that are postponed cannot be cleaned. OSError if the disk refuses to say how old a file
+    is, CorruptMessage if a segment does not begin with a batch."""
     first_dirty = first_dirty_offset(log, checkpoint)
-    end_offset = _end_offset(log, first_dirty, now_ms)
+    end_offset = _end_offset(log, first_dirty, now_ms, None if postponed is None else postponed.since_ms)
     clean = cleanable = must_clean = 0
     earliest = MAX_LONG
     max_lag_ms = log.config.max_compaction_lag_ms
@@ -84,7 +92,7 @@ def assess(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Dirtiness:
     return Dirtiness(first_dirty, end_offset, clean, cleanable, must_clean, delay_ms)
 
 
-def _end_offset(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
+def _end_offset(log: PartitionLog, first_dirty: int, now_ms: int, postponed_since_ms: int | None) -> int:
     stable = log.last_stable_offset
     min_lag_ms = log.config.min_compaction_lag_ms
     following = iter([*log.segments][1:])
@@ -93,6 +101,11 @@ def _end_offset(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
         if (
             upper_bound is None
             or upper_bound.base_offset > stable
+            or (
+                postponed_since_ms is not None
+                and segment.next_offset > first_dirty
+                and segment.created_ms > postponed_since_ms
+            )
             or (
                 min_lag_ms > 0 and segment.next_offset > first_dirty and segment.largest_timestamp > now_ms - min_lag_ms
             )

@@ -20,7 +20,7 @@ import contextlib
 import enum
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
@@ -29,10 +29,11 @@ from ...protocol.errors import KafkaError
 from ...protocol.topics import TopicPartition
 from ..config_key import MAX_LONG
 from ..log import PartitionLog
+from ..segment import Segment
 from .cleanable_log import CleanableLog
 from .cleaner_checkpoint import CleanerCheckpoint
 from .cleaning_states import CleaningStates
-from .dirtiness import Dirtiness, assess, capture, first_timestamp, next_roll_ms
+from .dirtiness import Dirtiness, Postponed, assess, capture, first_timestamp, next_roll_ms
 from .stats import NO_HORIZON, CleanerGauges, LastPasses, PassReport
 
 logger = logging.getLogger("kmini.storage.cleaner")
@@ -79,8 +80,16 @@ class _Memory:
 class Schedule:
     """For the loop. Each call gets the logs as they are then, so changes need not be reported."""
 
-    def __init__(self, checkpoint: CleanerCheckpoint, *, backoff_ms: int) -> None:
+    def __init__(
+        self,
+        checkpoint: CleanerCheckpoint,
+        *,
+        backoff_ms: int,
+        postponed: Callable[[TopicPartition], Postponed | None] = lambda partition: None,
+    ) -> None:
+        """`postponed` says which segments of a log are left alone for the time being."""
         self.checkpoint = checkpoint
+        self._postponed = postponed
         self.backoff_ms = backoff_ms
         """`log.cleaner.backoff.ms`. May change at any time."""
         self.threads = 1
@@ -121,7 +130,7 @@ class Schedule:
         """Rank a log; None if there is no reason to clean it now, or if it must not be cleaned."""
         if not log.config.is_compacted or not self.states.is_idle(partition) or self._memory(partition).failure:
             return None
-        dirtiness = self.measure(partition, log, now_ms)
+        dirtiness = self.measure(partition, log, now_ms, self._postponed(partition))
         rank = None if dirtiness is None else self._rank(partition, log, dirtiness, now_ms)
         return None if rank is None or dirtiness is None else (rank, dirtiness)
 
@@ -139,11 +148,13 @@ class Schedule:
     def _compacted(self, logs: Mapping[TopicPartition, PartitionLog]) -> Iterable[tuple[TopicPartition, PartitionLog]]:
         return ((partition, log) for partition, log in logs.items() if log.config.is_compacted and log.log_end_offset)
 
-    def measure(self, partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirtiness | None:
+    def measure(
+        self, partition: TopicPartition, log: PartitionLog, now_ms: int, postponed: Postponed | None = None
+    ) -> Dirtiness | None:
         """Measure a log; None if it cannot be measured, which makes it uncleanable."""
         noted = self.checkpoint.get(partition)
         try:
-            dirtiness = assess(log, noted, now_ms)
+            dirtiness = assess(log, noted, now_ms, postponed)
         except (KafkaError, OSError) as error:
             if not self._memory(partition).failure:
                 self.fail(partition, error)
@@ -269,17 +280,26 @@ class Schedule:
             return
         if memory.horizon_ms is not None and memory.horizon_ms < NO_HORIZON:
             yield "delete horizon", max(memory.horizon_ms, memory.next_horizon_pass_ms)
+        postponed = self._postponed(partition)
+
+        def due_ms(segment: Segment, time_ms: int) -> int:
+            is_postponed = postponed is not None and segment.created_ms > postponed.since_ms
+            return max(time_ms, postponed.until_ms) if postponed is not None and is_postponed else time_ms
+
         roll_ms = next_roll_ms(log)
         if roll_ms is not None:
-            yield "roll", roll_ms
+            yield "roll", due_ms(log.segments.active, roll_ms)
         config, first_dirty = log.config, self.checkpoint.get(partition) or 0
         for segment in log.segments:
             if segment is log.segments.active or segment.next_offset <= first_dirty:
                 continue
             if config.max_compaction_lag_ms < MAX_LONG:
-                yield "max.compaction.lag.ms", first_timestamp(segment) + config.max_compaction_lag_ms + 1
+                yield (
+                    "max.compaction.lag.ms",
+                    due_ms(segment, first_timestamp(segment) + config.max_compaction_lag_ms + 1),
+                )
             if config.min_compaction_lag_ms > 0:
-                yield "min.compaction.lag.ms", segment.largest_timestamp + config.min_compaction_lag_ms
+                yield "min.compaction.lag.ms", due_ms(segment, segment.largest_timestamp + config.min_compaction_lag_ms)
 
     def _memory(self, partition: TopicPartition) -> _Memory:
         memory = self._memories.get(partition)

@@ -1,11 +1,13 @@
 """Two timelines, and what falls due when they are moved."""
 
 import asyncio
+import logging
 from datetime import timedelta
 
 import pytest
 
-from kmini.broker.clock import Duration, MovableClock, milliseconds
+from kmini.broker.clock import Duration, MovableClock, in_days, milliseconds
+from support.until import until_async
 
 WEEK_MS = 7 * 24 * 3_600_000
 
@@ -140,3 +142,60 @@ async def test_timers_that_ended_are_forgotten() -> None:
     for _ in range(10_000):
         clock.call_later(600_000, lambda: None, liveness=True).cancel()
     assert len(clock._liveness_timers) < 1_000
+
+
+async def test_a_caller_that_goes_ends_the_move_where_it_is() -> None:
+    clock = MovableClock()
+    start_ms = clock.now_ms()
+    may_end = asyncio.Event()
+    steps: list[str] = []
+
+    async def work() -> None:
+        steps.append("begun")
+        await may_end.wait()
+        steps.append("done")
+
+    clock.call_later(60_000, work)
+    clock.call_later(WEEK_MS, lambda: steps.append("a week later"))
+    move = asyncio.ensure_future(clock.advance(2 * WEEK_MS))
+    await until_async(lambda: steps == ["begun"], "the timer fires")
+    move.cancel()
+    await asyncio.wait([move])
+    may_end.set()
+    await clock.settle()
+    assert (steps, move.cancelled(), clock.move) == (["begun", "done"], True, None)
+    assert 60_000 <= clock.now_ms() - start_ms < 120_000
+    assert clock.moves[-1][1] == clock.ahead_ms
+    await clock.advance(WEEK_MS)
+    assert steps == ["begun", "done", "a week later"]
+
+
+async def test_two_moves_are_one_after_the_other() -> None:
+    clock = MovableClock()
+    start_ms = clock.now_ms()
+    await asyncio.gather(clock.advance("1d"), clock.advance("1d"))
+    assert clock.now_ms() - start_ms >= 2 * 86_400_000
+
+
+async def test_a_long_move_gives_way_and_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kmini.broker.clock.TURN_S", 0)
+    monkeypatch.setattr("kmini.broker.clock.TOLD_EVERY_S", 0)
+    caplog.set_level(logging.INFO, logger="kmini.clock")
+    clock = MovableClock()
+    order: list[str] = []
+    for hour in range(1, 3):
+        clock.call_later(hour * 3_600_000, lambda: order.append("timer"))
+    asyncio.get_running_loop().call_soon(order.append, "client")
+    await clock.advance("3h")
+    assert order == ["timer", "client", "timer"]
+    assert caplog.messages == ["the clock is being moved: 1h 0m of 3h 0m", "the clock is being moved: 2h 0m of 3h 0m"]
+    assert [round(ahead_ms / 3_600_000) for _, ahead_ms in clock.moves] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"), [(0, "0s"), (59_999, "59s"), (3_600_000, "1h 0m"), (2 * WEEK_MS + 7_200_000, "14d 2h")]
+)
+def test_a_duration_is_said_in_its_two_largest_units(duration_ms: int, text: str) -> None:
+    assert in_days(duration_ms) == text

@@ -124,3 +124,32 @@ async def test_a_month_without_a_change_runs_no_retention(
     )
     await advance(broker, "30d")
     assert runs == []
+
+
+async def test_what_clients_write_while_the_clock_is_moved_is_seen_to_once_and_not_at_each_beat(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention looks every five minutes and the high watermarks are written every five seconds: 527,040 times."""
+    partition = shared_partition(broker, retention_ms="3600000", segment_ms="1000")
+    done: list[str] = []
+    retain = broker.replica_manager.retain
+    monkeypatch.setattr(broker.replica_manager, "retain", lambda one: done.append("retention") or retain(one))
+    monkeypatch.setattr("kmini.broker.logs.log_maintenance.write_offsets", lambda *_: done.append("checkpoint"))
+    append(broker, partition)
+    before = partition.log.log_end_offset
+    is_over = False
+
+    async def write() -> None:
+        while not is_over:
+            append(broker, partition)
+            partition.follower_fetched(OTHER, partition.log.log_end_offset, 0)
+            await asyncio.sleep(0)
+
+    client = asyncio.ensure_future(write())
+    await asyncio.sleep(0)
+    await advance(broker, "30d")
+    is_over = True
+    await client
+    assert before < partition.log.log_start_offset
+    assert 1 <= done.count("retention") <= 4
+    assert 2 <= done.count("checkpoint") <= 6

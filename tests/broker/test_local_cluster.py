@@ -20,6 +20,7 @@ from kmini.client.produce import record
 from kmini.protocol.errors import KafkaError, RequestTimedOut
 from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters, broker_configs
+from support.broker.compacting_brokers import passes
 from support.until import until_async
 
 pytestmark = pytest.mark.sockets
@@ -101,6 +102,29 @@ async def test_the_records_survive_the_leader_and_the_old_leader_comes_back_in_s
         assert ends(cluster) == [3, 3, 3]
         read = [found.value async for found in ours.consume({T0: 0}, until={T0: 3})]
         assert read == [b"before", b"without it", b"with it"]
+
+
+async def test_each_replica_of_a_busy_log_is_cleaned_at_most_once_for_what_comes_while_the_clock_is_moved(
+    clusters: Clusters,
+) -> None:
+    clock = MovableClock()
+    cluster = await clusters.start(3, clock=clock)
+    create(cluster, configs={"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"})
+    found = [passes(broker) for broker in cluster.brokers.values()]
+    is_moved = False
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"before", key=b"key")])
+
+        async def write() -> None:
+            while not is_moved:
+                await ours.produce("t", 0, [record(b"meanwhile", key=b"key")])
+
+        writing = asyncio.ensure_future(write())
+        await clock.advance("30d")
+        is_moved = True
+        await writing
+    assert all(len(one) <= 2 for one in found), found  # a replica that lags at the end is cleaned after it
+    assert any(found)
 
 
 async def test_who_was_alone_in_sync_leads_again_when_it_comes_back(cluster: LocalCluster) -> None:

@@ -151,6 +151,27 @@ async def test_what_changes_ends_the_nap_at_the_next_beat() -> None:
     assert runs == [1, 3]
 
 
+async def test_a_change_that_counts_later_ends_the_nap_at_the_last_beat_before() -> None:
+    clock = MovableClock()
+    start = clock.now_ms()
+    runs: list[int] = []
+
+    async def task() -> None:
+        runs.append(round((clock.now_ms() - start) / 60_000))
+
+    paused_tasks = PausedTasks()
+    Periodic(clock, "a test", task, interval_ms=60_000, next_effect_ms=lambda: None, paused_tasks=paused_tasks)
+    await clock.advance(90_000)
+    paused_tasks.resume_by(start + 630_000)
+    paused_tasks.resume_by(start + 930_000)
+    await clock.advance(900_000)
+    assert runs == [1, 10]
+    paused_tasks.resume_by(start + 6_000_000)
+    paused_tasks.resume()
+    await clock.advance(120_000)
+    assert runs == [1, 10, 17]
+
+
 async def test_what_need_not_wait_is_done_at_once() -> None:
     done: list[str] = []
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
 from kmini import Broker, Cluster
+from support.until import until_async
 
 HOUR_MS = 3_600_000
 
@@ -45,3 +47,25 @@ async def test_a_clock_is_turned_back_in_an_asynchronous_test_too() -> None:
 def test_a_negative_duration_is_refused() -> None:
     with Broker() as broker, pytest.raises(ValueError, match="and not negative"):
         broker.clock.turn_back("-1h")
+
+
+async def test_a_call_that_is_cancelled_ends_the_move_where_it_is() -> None:
+    async with Broker() as broker:
+        clock, may_end = broker._operations.clock, asyncio.Event()
+
+        async def hold() -> None:
+            await may_end.wait()
+
+        async def set_timer() -> None:
+            clock.call_later(HOUR_MS, hold)
+
+        async def end() -> None:
+            may_end.set()
+
+        await broker._thread.awaited(set_timer())
+        move = asyncio.ensure_future(broker.clock.advance("30d"))
+        await until_async(lambda: clock.ahead_ms > HOUR_MS // 2)
+        move.cancel()
+        await until_async(lambda: clock.move is None)
+        await broker._thread.awaited(end())
+        assert clock.ahead_ms < 2 * HOUR_MS

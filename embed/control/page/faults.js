@@ -115,7 +115,8 @@ function clockPart(state) {
   const steps = [["+1 min", "1m", "a minute"], ["+1 h", "1h", "an hour"], ["+1 d", "1d", "a day"], ["+7 d", "7d", "seven days"]];
   return h("section", { "aria-labelledby": "clock" },
     h("h2", { id: "clock" }, "Clock"),
-    h("p", {}, h("strong", {}, `${clockTime(data.clock.now_ms).slice(0, 19)} UTC`), h("span", { class: state.ahead_ms ? "moved" : "quiet" }, `  ${ahead(data.clock.ahead_ms)}`)),
+    h("p", {}, h("strong", {}, `${clockTime(data.clock.now_ms).slice(0, 19)} UTC`), h("span", { class: state.ahead_ms ? "moved" : "quiet" }, `  ${ahead(data.clock.ahead_ms)}`),
+      data.clock.moves_to_ms && h("span", { class: "moved", role: "status" }, `  It is being moved to ${clockTime(data.clock.moves_to_ms).slice(0, 19)} UTC.`)),
     h("div", { class: "bar" },
       h("input", { id: "duration", "aria-label": "How far", placeholder: "90m, 1h30m, 7d", size: 14 }),
       actions(steps.map(([label, by, words]) => move(label, by, `Moves the clock ahead by ${words}, and runs what falls due on the way`)),

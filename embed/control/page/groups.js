@@ -44,7 +44,7 @@ export async function load({ params }) {
   const [groups, transactions] = await Promise.all([get("/overview/groups"), get("/transactions")]);
   data.groups = groups;
   data.transactions = transactions;
-  for (const group of groups) note(group.name, sum(Object.values(group.lags)));
+  for (const group of groups) if (group.name !== params[0]) note(group.name, sum(Object.values(group.lags)));
   data.group = params[0] ? await loadGroup(params[0]) : null;
 }
 
@@ -56,24 +56,17 @@ function note(key, lag) {
 }
 
 async function loadGroup(name) {
-  const [about, offsets, lag, departures] = await Promise.all([
-    get(path`/groups/${name}`), get(path`/groups/${name}/offsets`), get(path`/groups/${name}/lag`), get(path`/groups/${name}/departures`)]);
-  const places = Object.keys(lag);
-  for (const place of places) note(`${name}\n${place}`, lag[place]);
-  const ends = {};
-  const topics = [...new Set([...places, ...Object.keys(offsets)].map(topicOf))];
-  await Promise.all(topics.slice(0, 20).map(async (topic) => {
-    try {
-      ends[topic] = await get(path`/topics/${topic}/offsets`);
-    } catch {
-      ends[topic] = {}; // it is deleted, or has no leader at this moment
-    }
-  }));
-  return { name, about, offsets, lag, departures, ends, places: [...new Set([...places, ...Object.keys(offsets)])].sort() };
+  const [about, positions, departures] = await Promise.all([
+    get(path`/groups/${name}`), get(path`/overview/groups/${name}/positions`), get(path`/groups/${name}/departures`)]);
+  for (const [place, { behind }] of Object.entries(positions)) if (behind !== null) note(`${name}\n${place}`, behind);
+  note(name, behindOf(positions));
+  return { name, about, positions, departures, places: Object.keys(positions).sort() };
 }
 
+/** One sum for the heading and the chart, of figures of one moment. */
+const behindOf = (positions) => sum(Object.values(positions).map((one) => one.behind ?? 0));
+
 const topicOf = (place) => place.slice(0, place.lastIndexOf("-"));
-const partitionOf = (place) => place.slice(place.lastIndexOf("-") + 1);
 
 export function render(context) {
   return data.group ? renderGroup(data.group) : renderAll(context);
@@ -124,7 +117,7 @@ function transactionsPart() {
     })), "No transaction is open."));
 }
 
-function renderGroup({ name, about, offsets, lag, departures, ends, places }) {
+function renderGroup({ name, about, positions, departures, places }) {
   const rebalance = data.groups.find((one) => one.name === name)?.rebalance;
   const isAwaited = (member) => rebalance?.awaited.some((one) => one.member_id === member.member_id);
   const owner = new Map(about.members.flatMap((member) => member.assignment.map((place) => [place, member])));
@@ -149,27 +142,27 @@ function renderGroup({ name, about, offsets, lag, departures, ends, places }) {
       departures.length > 0 && h("details", {}, h("summary", {}, `${counted(departures.length, "member")} went`),
         h("ul", {}, departures.map((one) => h("li", {}, visible(`${one.client_id} ${one.is_expelled ? "was removed" : "left"} in ${about.kind === "classic" ? "generation" : "group epoch"} ${one.generation}${one.reason ? `: ${one.reason}` : ""}`)))))),
     h("section", { "aria-labelledby": "offsets" },
-      h("h2", { id: "offsets" }, "Offsets ", h("span", { class: "quiet" }, `the group is ${counted(sum(Object.values(lag)), "record")} behind`)),
+      h("h2", { id: "offsets" }, "Offsets ", h("span", { class: "quiet" }, `the group is ${counted(behindOf(positions), "record")} behind`)),
       places.length > 0 && chart("Lag over time", lagHistory.get(name) ?? [], "record"),
       table("Offsets", ["Partition", ["Committed offset", "number"], ["High watermark", "number"], ["Behind", "number"], "Behind, since this page looks", "Read by"], places.map((place) => ({
         key: place,
-        cells: [topicLink(topicOf(place), place), place in offsets ? number(offsets[place]) : "nothing", number(ends[topicOf(place)]?.[partitionOf(place)]?.high_watermark ?? 0),
-          lag[place] === undefined ? "—" : h("span", { class: lag[place] ? "moved" : undefined }, counted(lag[place], "record")), sparkline(lags(`${name}\n${place}`)),
+        cells: [topicLink(topicOf(place), place), positions[place].committed === null ? "nothing" : number(positions[place].committed), positions[place].high_watermark === null ? "—" : number(positions[place].high_watermark),
+          positions[place].behind === null ? "—" : h("span", { class: positions[place].behind ? "moved" : undefined }, counted(positions[place].behind, "record")), sparkline(lags(`${name}\n${place}`)),
           owner.has(place) ? visible(owner.get(place).client_id) : h("span", { class: "quiet" }, "nothing reads it")],
       })), "The group has committed nothing."),
-      resetForm(name, places, ends, about)),
+      resetForm(name, places, positions, about)),
   ];
 }
 
-function resetForm(name, places, ends, about) {
+function resetForm(name, places, positions, about) {
   const of = (id) => document.getElementById(id).value;
   const request = () => {
     const [where, to] = [of("reset-where"), of("reset-to")];
     const chosen = places.filter((place) => where === "" || place === where);
     const found = {};
     for (const place of chosen) {
-      const known = ends[topicOf(place)]?.[partitionOf(place)];
-      if (to !== "offset" && !known) throw new Error(`The offsets of ${place} are not known: it has no leader.`);
+      const known = positions[place];
+      if (to !== "offset" && known.high_watermark === null) throw new Error(`The offsets of ${place} are not known: it has no leader.`);
       if (to === "offset" && of("reset-offset") === "") throw new Error("Say which offset.");
       found[place] = to === "earliest" ? known.log_start_offset : to === "latest" ? known.high_watermark : Number(of("reset-offset"));
     }

@@ -22,13 +22,26 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.cleaner.cleaning_states import State
+from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.cleaner.worker import CleaningWork
 from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import ValidatedRecords
-from support.broker.compacting_brokers import COMPACTED, LED_BY_1, P, clean_up, compacting_brokers, gauges, keys, put
+from support.broker.compacting_brokers import (
+    COMPACTED,
+    LED_BY_1,
+    P,
+    clean_up,
+    compacting_brokers,
+    gauges,
+    keys,
+    passes,
+    put,
+    writing,
+)
 
 OTHER = TopicPartition("other", 0)
-WEEK_MS = 7 * 86_400_000
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
 
 
 @pytest.fixture
@@ -412,3 +425,56 @@ async def test_a_look_that_fails_is_followed_by_another(start: Any, monkeypatch:
         assert gauges(broker)["deadthreadcount"] == 1
     await broker.clock.advance(16_000)
     assert (gauges(broker)["deadthreadcount"], keys(broker)) == (0, ["a"])
+
+
+async def test_what_clients_write_while_the_clock_is_moved_is_cleaned_once_when_it_has_been(start: Any) -> None:
+    broker = await start(segment_ms=1_000, min_cleanable_dirty_ratio=0.01)
+    put(broker, ("a", "1"), ("a", "2"))
+    found = passes(broker)
+    began_ms = broker.clock.now_ms()
+    async with writing(broker):
+        await broker.clock.advance("30d")
+    assert len(found) == 2
+    (first_ms, first_end), (last_ms, last_end) = found
+    assert first_ms < began_ms + 60_000 < began_ms + 30 * DAY_MS <= last_ms
+    assert first_end < last_end
+
+
+async def test_what_a_log_held_before_falls_due_at_its_times_while_clients_write(start: Any) -> None:
+    """Its tombstone goes when its horizon passes: after a day, and not after the month."""
+    broker = await start(segment_ms=1_000, delete_retention_ms=DAY_MS, min_cleanable_dirty_ratio=0.01)
+    put(broker, ("gone", None))
+    found = passes(broker)
+    began_ms = broker.clock.now_ms()
+    async with writing(broker):
+        await broker.clock.advance("30d")
+    days = [round((time_ms - began_ms) / DAY_MS) for time_ms, _ in found]
+    assert days == [0, 1, 30]
+    assert "gone" not in keys(broker)
+
+
+async def test_a_log_is_cleaned_in_the_usual_time_after_a_move_of_the_clock_that_was_cancelled(start: Any) -> None:
+    broker = await start(segment_ms=1_000, min_cleanable_dirty_ratio=0.01)
+    put(broker, ("a", "1"), ("a", "2"))
+    found = passes(broker)
+    async with writing(broker):
+        broker.clock.call_later(DAY_MS, lambda: move.cancel())
+        move = asyncio.ensure_future(broker.clock.advance("30d"))
+        await asyncio.wait([move])
+    assert len(found) == 1
+    await broker.clock.advance(15_000)
+    assert len(found) == 2
+
+
+async def test_a_log_is_compacted_on_request_while_the_clock_is_moved(start: Any) -> None:
+    broker = await start(segment_ms=1_000)
+    reports: list[PassReport] = []
+
+    async def compact() -> None:
+        reports.extend(await broker.cleaner.compact(P))
+
+    async with writing(broker):
+        broker.clock.call_later(DAY_MS, compact)
+        await broker.clock.advance("30d")
+    (report,) = reports
+    assert report.records_kept == 3 < report.records_read

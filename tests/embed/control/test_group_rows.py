@@ -68,3 +68,19 @@ def test_a_generation_tells_the_members_that_have_not_asked_for_their_assignment
         assert (rebalance["request"], len(rebalance["awaited"])) == ("SyncGroup", 1)
         client.sync("billing", {client.member_id: [("orders", 0)]})
         assert row(api)["rebalance"] is None
+
+
+def test_where_a_group_is_and_how_far_it_is_behind_is_of_one_moment(api: ControlApi) -> None:
+    for value in ("one", "two", "three"):
+        api.done("POST", "/topics/orders/records", {"value": value, "partition": 0})
+    api.done("PATCH", "/groups/billing/offsets", {"offsets": {"orders-0": 1}})
+    positions = api.done("GET", "/overview/groups/billing/positions")
+    assert positions == {"orders-0": {"committed": 1, "log_start_offset": 0, "high_watermark": 3, "behind": 2}}
+    with SmallClient(api.any_broker.address, "app") as client:
+        client.subscribe("app", "orders")
+        positions = api.done("GET", "/overview/groups/app/positions")
+    assert positions["orders-0"] == {"committed": None, "log_start_offset": 0, "high_watermark": 3, "behind": 3}
+
+
+def test_a_group_that_does_not_exist_is_nowhere(api: ControlApi) -> None:
+    assert api.problem("GET", "/overview/groups/none/positions")["kafka_error"] == "GROUP_ID_NOT_FOUND"

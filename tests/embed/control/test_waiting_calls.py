@@ -122,6 +122,26 @@ def test_a_client_that_goes_away_leaves_no_wait_behind(api: ControlApi, name: st
     assert before == (0, 0, 0, 0)
 
 
+def test_a_client_that_goes_away_ends_the_move_of_the_clock_that_it_asked_for(api: ControlApi) -> None:
+    clock = api.steered.operations.clock
+    before_ms = clock.ahead_ms
+    may_end = api.call(asyncio.Event)
+
+    async def hold() -> None:
+        await may_end.wait()
+
+    api.call(lambda: clock.call_later(3_600_000, hold))
+    with api.raw() as connection:
+        connection.sendall(request("/clock/advance", {"duration": "30d"}))
+        until(lambda: clock.ahead_ms > before_ms)
+        state = api.done("GET", "/clock")
+        assert 29 < (state["moves_to_ms"] - state["now_ms"]) / 86_400_000 < 30
+    until(lambda: clock.move is None)
+    api.call(may_end.set)
+    assert clock.ahead_ms - before_ms < 7_200_000
+    assert api.done("GET", "/clock")["moves_to_ms"] is None
+
+
 def test_a_client_that_goes_away_during_a_reset_does_not_stop_it(
     api: ControlApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,3 +79,42 @@ def gauges(broker: BrokerServer) -> dict[str, float]:
         for sample in family.samples
         if prefix.match(sample.name)
     }
+
+
+@asynccontextmanager
+async def writing(broker: BrokerServer) -> AsyncIterator[Callable[[], None]]:
+    """A client that writes to the compacted topic in each turn of the loop. What is yielded ends it."""
+    is_over = False
+
+    def end() -> None:
+        nonlocal is_over
+        is_over = True
+
+    async def write() -> None:
+        number = 0
+        while not is_over:
+            put(broker, (f"key {number % 3}", str(number)))
+            number += 1
+            await asyncio.sleep(0)
+
+    client = asyncio.ensure_future(write())
+    try:
+        yield end
+    finally:
+        end()
+        await client
+
+
+def passes(broker: BrokerServer) -> list[tuple[int, int]]:
+    """The passes of the cleaner that end from now on: the log time of each, and where it ends."""
+    found: list[tuple[int, int]] = []
+    schedule = broker.cleaner.schedule
+    ended = schedule.ended
+
+    def watched(job: Any, report: Any, *more: Any) -> bool:
+        if report is not None:
+            found.append((broker.clock.now_ms(), report.end_offset))
+        return ended(job, report, *more)
+
+    schedule.ended = watched  # type: ignore[method-assign]
+    return found
