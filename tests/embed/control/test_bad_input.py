@@ -68,7 +68,7 @@ def test_a_wrong_body_is_refused_with_its_place(api: ControlApi, name: str) -> N
         ("/topics/orders/records?partition=NaN", "/partition"),
         ("/topics/orders/records?partition=-1", "/partition"),
         ("/topics/orders/records?isolation=none", "/isolation"),
-        ("/topics/orders/records?limit=1", "/limit"),
+        ("/topics/orders/records?limit=0", "/limit"),
         ("/topics/orders/records?partition=0&partition=1", "/partition"),
         ("/topics/orders/records?decode=", "/decode"),
         ("/requests?since=x", "/since"),
