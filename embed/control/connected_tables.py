@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -64,7 +64,7 @@ class ConnectedTopic(ConnectedTable):
         selection = Selection.of(self.name, partition, key, [where], since, isolation)
         return [record async for record in self._chosen(selection)]
 
-    async def _chosen(self, selection: Selection) -> AsyncIterator[Record]:
+    async def _chosen(self, selection: Selection) -> AsyncGenerator[Record, None]:
         """The selected records, page by page."""
         pages, cursor = ConnectedTable(self._client, TopicPages, self._about), None
         chosen = {name: value for name, value in selection._asdict().items() if name != "where"}
@@ -96,7 +96,8 @@ class ConnectedTopic(ConnectedTable):
         if selection.where is None:
             await pages.wait_for(count, since=since, timeout_ms=timeout_ms, **chosen)
             return await self._first(selection, count + KEPT_BEYOND)
-        deadline, found, topic_id = Deadline(timeout_ms), {}, None
+        deadline, topic_id = Deadline(timeout_ms), None
+        found: dict[tuple[int, int], Record] = {}
         while True:
             mark = await self._there.mark()
             if mark.topic_id != topic_id:

@@ -62,7 +62,7 @@ class ControlClient:
             ) as answer:
                 body = await answer.read()
                 result = _result(route, answer.status, answer.content_type, body)
-                return _Page(result, answer.links["next"]["url"]) if "next" in answer.links else result
+                return _Page(result, URL(answer.links["next"]["url"])) if "next" in answer.links else result
         except aiohttp.ClientError as error:
             raise RuntimeError(f"the control server at {self.url} does not answer: {error}") from None
 

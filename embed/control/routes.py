@@ -99,7 +99,9 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         GET    /topics/{topic}/replicas             replicas
         POST   /topics/{topic}/wait-until-in-sync   wait_until_in_sync
         GET    /groups/{group}/coordinator          coordinator
+        POST   /groups/{group}/coordinator          move_coordinator
         GET    /transactions/{transactional_id}/coordinator    transaction_coordinator
+        POST   /transactions/{transactional_id}/coordinator    move_transaction_coordinator
         GET    /metrics                             metrics_text
         """,
     ),
