@@ -19,7 +19,8 @@ READ_S = 10.0
 """Seconds that the headers of a request have to come from its first byte on, and a body from then on."""
 
 IDLE_S = 75.0
-"""Seconds after which a connection without a request is closed, from its beginning or its last answer. Clients keep unused connections for a shorter time: aiohttp's for 15 s."""
+"""Seconds after which a connection without a request is closed, from its beginning or its last answer. Clients keep
+unused connections for a shorter time: aiohttp's for 15 s."""
 
 CLOSE_S = 0.3
 """Seconds that requests in service have when the server stops; aiohttp waits twice as long for one that goes on."""
