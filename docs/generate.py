@@ -356,7 +356,7 @@ LEFT_OUT = (
     (
         ("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"),
         "share groups (KIP-932)",
-        "Java's `KafkaShareConsumer` ends at its first poll with UnsupportedVersionException; clients that do not look "
+        "The first poll of Java's `KafkaShareConsumer` raises UnsupportedVersionException; clients that do not look "
         "into ApiVersions have their connection closed, and a line in the log says why.",
     ),
     (

@@ -1,6 +1,7 @@
 """CreateDelegationToken (key 38): a token with which a client can authenticate later (KIP-48).
 
-Version 1 has the throttle time before an error is raised, 2 is flexible, and 3 makes tokens for other owners (KIP-373).
+v1 changes no field: the broker throttles after its answer (KIP-219). v2 is flexible (KIP-482). v3 makes tokens for
+other owners (KIP-373).
 """
 
 from ..errors import NONE

@@ -1,6 +1,7 @@
 """DescribeDelegationToken (key 41): the tokens of some owners, or all that the client may see (KIP-48).
 
-Version 2 is flexible, and 3 tells who asked for a token (KIP-373).
+v1 changes no field: the broker throttles after its answer (KIP-219). v2 is flexible (KIP-482). v3 tells which client
+asked for a token (KIP-373).
 """
 
 from ..errors import NONE

@@ -1,4 +1,7 @@
-"""ExpireDelegationToken (key 40): set the time at which a token ends (KIP-48). Version 2 is flexible."""
+"""ExpireDelegationToken (key 40): set the time at which a token ends (KIP-48).
+
+v1 changes no field: the broker throttles after its answer (KIP-219). v2 is flexible (KIP-482).
+"""
 
 from ..errors import NONE
 from ..primitives import Bytes, ErrorCode, Int32, Int64
