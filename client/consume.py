@@ -60,7 +60,7 @@ class Fetched(NamedTuple):
     """With READ_COMMITTED the producer id and first offset of each aborted transaction in `records`, by offset."""
 
 
-class _AbortedTransactions:
+class AbortedBatches:
     """Tells which batches of an answer belong to aborted transactions (KIP-98). Takes the batches in order."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
@@ -184,7 +184,7 @@ class Consumption:
         """Yield the records from the position on, and move the position past every batch, also past those that yield
         none."""
         end = self._until[topic_partition] if self._until is not None else None
-        aborted = _AbortedTransactions(fetched.aborted)
+        aborted = AbortedBatches(fetched.aborted)
         for position, header in iter_batches(fetched.records):
             if header.next_offset <= self.positions[topic_partition]:
                 continue

@@ -17,6 +17,7 @@ from types import ModuleType
 import click
 
 from kmini.broker.api.registry import Handler, loaded
+from kmini.broker.api.releases import NEWEST
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller.topics import create
 from kmini.broker.handlers import HANDLERS
@@ -28,7 +29,7 @@ from kmini.broker.settings.group_config import GroupConfig
 from kmini.broker.settings.ignored_keys import FAMILIES, Family
 from kmini.cli import kmini
 from kmini.protocol import errors
-from kmini.protocol.api_keys import API_NAMES
+from kmini.protocol.api_keys import API_KEYS, API_NAMES
 from kmini.storage.config_key import READ_ONLY, ConfigKey
 from kmini.storage.log_config import LogConfig
 
@@ -302,6 +303,11 @@ def differences() -> str:
         "answers of both, request by request: what is not in it is the same, or a bug.\n\n"
         "## Answers\n\n"
         f"{_answers()}\n"
+        "## Requests that are left out\n\n"
+        "Apache Kafka 4.3 lists them in ApiVersions, and kmini does not.\n\n"
+        f"{table(('requests', 'what for', 'what a client does here'), _left_out())}\n"
+        "`GetTelemetrySubscriptions` and `PushTelemetry` (KIP-714) are listed by neither: Apache Kafka does where a "
+        "metrics reporter of its own takes what clients push.\n\n"
         "## The log cleaner\n\n"
         "What it does without being asked; each line has its test. What a pass makes of a log is the same: that is "
         "compared with Apache Kafka's cleaner, history by history.\n\n"
@@ -344,6 +350,47 @@ def _answers() -> str:
         for one in _oracle().DIFFERENCES
     ]
     return table(("request", "asked", "field", "here", "in Apache Kafka", "why"), rows)
+
+
+LEFT_OUT = (
+    (
+        ("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"),
+        "share groups (KIP-932)",
+        "The first poll of Java's `KafkaShareConsumer` raises UnsupportedVersionException; clients that do not look "
+        "into ApiVersions have their connection closed, and a line in the log says why.",
+    ),
+    (
+        ("DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"),
+        "administration of share groups",
+        "Java's admin client, and `kafka-share-groups`, end with UnsupportedVersionException.",
+    ),
+    (
+        (
+            "InitializeShareGroupState",
+            "ReadShareGroupState",
+            "WriteShareGroupState",
+            "DeleteShareGroupState",
+            "ReadShareGroupStateSummary",
+        ),
+        "the state of share groups",
+        "Only brokers send them, and to each other.",
+    ),
+    (
+        ("AddRaftVoter", "RemoveRaftVoter"),
+        "a quorum of controllers that changes (KIP-853)",
+        "`kafka-metadata-quorum add-controller` and `remove-controller` end with UnsupportedVersionException: there is "
+        "no quorum.",
+    ),
+)
+"""Requests that the newest release lists and that are not served, what they are for, and what a client does."""
+
+
+def _left_out() -> Iterator[tuple[str, ...]]:
+    """Raises AssertionError where the table and what is served part."""
+    missing = {name for name, key in API_KEYS.items() if key in NEWEST.versions and key not in HANDLERS}
+    assert missing == {name for names, _, _ in LEFT_OUT for name in names}
+    for names, about, then in LEFT_OUT:
+        yield ", ".join(f"`{name}`" for name in names), about, then
 
 
 def _cleaner() -> Iterator[tuple[str, ...]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kmini.contents import Record, hidden, shown
+from kmini.broker.scheduler import Turn
+from kmini.contents import Record, hidden, shown, shown_batches
 from kmini.phrases import counted
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.selection import Selection
@@ -24,8 +26,14 @@ SHOWN_CHARACTERS = 60
 LISTED_CHARACTERS = 320
 """Characters after which a list of records ends: what is said behind two lists still has room in an error message."""
 
-Enough = Callable[[list[Record]], bool]
-"""Says whether the records that have arrived end a wait."""
+KEPT_BEYOND = 1_000
+"""Records beyond the number that a wait is for after which it stops reading: enough to see that too many came."""
+
+CATCH_UP_MS = 1_000
+"""Least milliseconds that a wait with a time-out has to read what is there already."""
+
+LOOKED_AT = 10_000
+"""Offsets at the end of each partition in which the sentence about a wait in vain looks for other records."""
 
 
 class RecordsMissing(NotInTime):
@@ -33,15 +41,27 @@ class RecordsMissing(NotInTime):
 
 
 class Reading:
-    """Reads the selected records of a topic as they arrive, each once."""
+    """Reads the selected records of a topic as they arrive, each once, until there are enough."""
 
-    def __init__(self, operations: SharedOperations, topic: str, selection: Selection, enough: Enough) -> None:
+    def __init__(
+        self,
+        operations: SharedOperations,
+        topic: str,
+        selection: Selection,
+        wanted: int,
+        *,
+        beyond: int = KEPT_BEYOND,
+        kept: int | None = None,
+    ) -> None:
+        """Enough are the `wanted` ones and `beyond` more. `kept` of each partition are kept, by default so many, and
+        further ones are counted."""
         self._operations = operations
         self.topic = topic
         self.selection = selection
-        self._enough = enough
-        self._read: dict[TopicPartition, tuple[PartitionLog, int, list[Record]]] = {}
-        """By partition: its log, the offset up to which it is read, and the records that it had."""
+        self._wanted = wanted
+        self._enough = wanted + beyond
+        self._kept = self._enough if kept is None else kept
+        self._read: dict[TopicPartition, _Read] = {}
 
     def logs(self) -> list[PartitionLog]:
         """The logs that are read: of the partitions that exist and have leaders."""
@@ -49,57 +69,121 @@ class Reading:
         wanted = self.selection.partition
         return [log for log in logs if wanted in (None, log.topic_partition.partition)]
 
+    @property
+    def count(self) -> int:
+        """How many of the selected records have been read."""
+        return sum(each.count for each in self._present())
+
     def records(self) -> list[Record]:
-        """The records that have arrived, in the order of partition and offset."""
+        """The records that were read and kept, in the order of partition and offset."""
+        return [record for each in self._present() for record in each.records]
+
+    def _present(self) -> list[_Read]:
+        seen = ((log, self._read.get(log.topic_partition)) for log in self.logs())
+        return [each for log, each in seen if each is not None and each.log is log]
+
+    def _steps(self) -> Iterator[None]:
+        """Read what has arrived, a batch at a step, until there are enough records."""
         topic_id = self._operations.topic_id(self.topic)
-        found: list[Record] = []
+        count = self.count
         for log in self.logs():
-            seen = self._read.get(log.topic_partition)
-            if seen is None or seen[0] is not log:  # another leader's log, or a topic made anew
-                seen = (log, self.selection.start(log.topic_partition.partition, topic_id), [])
-            _, since, records = seen
+            each = self._read.get(log.topic_partition)
+            if each is None or each.log is not log:  # another leader's log, or a topic made anew
+                each = _Read(log, self.selection.start(log.topic_partition.partition, topic_id))
+                self._read[log.topic_partition] = each
             limit = self.selection.limit(log)
-            if limit > since:
-                more = shown(log, self.selection.isolation, since=since)
-                records += [record for record in more if self.selection.takes(record)]
-            self._read[log.topic_partition] = (log, max(limit, since), records)
-            found += records
-        return found
+            if limit <= each.offset:
+                continue
+            for offset, records in shown_batches(log, self.selection.isolation, since=each.offset):
+                if count >= self._enough:
+                    return
+                taken = [record for record in records if self.selection.takes(record)]
+                each.records += taken[: max(self._kept - len(each.records), 0)]
+                each.count += len(taken)
+                each.offset = offset
+                count += len(taken)
+                yield
+            each.offset = max(limit, each.offset)
+
+    def is_reached(self) -> bool:
+        """Read what has arrived, and return whether enough records are there."""
+        for _ in self._steps():
+            pass
+        return self.count >= self._wanted
+
+    async def catch_up(self, timeout_ms: int) -> bool:
+        """Read what is there already, with turns for other tasks of the loop; return False if that takes longer than
+        `timeout_ms` of liveness time, or `CATCH_UP_MS`. A time-out of 0 is a look at all that is there."""
+        clock, turn, steps = self._operations.clock, Turn(), self._steps()
+        deadline_ms = clock.liveness_ms() + max(timeout_ms, CATCH_UP_MS)
+        while next(steps, self) is not self:
+            if turn.is_over:
+                if timeout_ms and clock.liveness_ms() >= deadline_ms:
+                    return False
+                await turn.next()
+                steps = self._steps()  # the logs may be others now
+        return True
 
     def keys(self) -> list[TopicPartition | str]:
         """The keys of purgatories whose change may bring records, or other partitions."""
         return [self.topic, *(log.topic_partition for log in self.logs())]
 
-    def is_reached(self) -> bool:
-        """Whether enough records have arrived."""
-        return self._enough(self.records())
+
+@dataclass
+class _Read:
+    """What was read of a log."""
+
+    log: PartitionLog
+    offset: int
+    """The offset up to which it is read."""
+    count: int = 0
+    """How many records were taken."""
+    records: list[Record] = field(default_factory=list)
+    """The first ones of them."""
 
 
 # --- the sentence about what was there
 
 
-def missing_records(operations: SharedOperations, reading: Reading, wanted: str, timeout_ms: int) -> str:
-    """Say what a topic holds instead of the `wanted` records ("3 records"), and what is close to them."""
+def missing_records(
+    operations: SharedOperations, reading: Reading, wanted: str, timeout_ms: int, *, is_read: bool = True
+) -> str:
+    """Say what a topic holds instead of the `wanted` records ("3 records"), and what is close to them. `is_read` says
+    whether all that was there has been read."""
     topic, selection = reading.topic, reading.selection
     if operations.topic_id(topic) is None:
         told = f"{operations.no_such_topic(topic)} (after {timeout_ms} ms)"
         return "; ".join([told, *_similar_topic(operations, topic)])
     found = reading.records()
     logs = reading.logs()
-    visible = (record for log in operations.logs(topic) for record in shown(log, selection.isolation))
-    parts = present_records(topic, selection, found, visible, wanted, timeout_ms)
-    parts += hidden(logs, selection.isolation, operations.transactional_id_of, selection.takes)
+    ends = {log: selection.limit(log) for log in operations.logs(topic)}
+    visible = (record for log, end in ends.items() for record in shown(log, selection.isolation, since=end - LOOKED_AT))
+    parts = present_records(topic, selection, found, visible, wanted, timeout_ms, held=reading.count)
+    parts += hidden(logs, selection.isolation, operations.transactional_id_of, selection.takes, last=LOOKED_AT)
+    if not is_read:
+        parts.append("not all of its records could be read in this time")
+    if any(end - log.log_start_offset > LOOKED_AT for log, end in ends.items()) and len(parts) > 1:
+        parts.append(f"of other records, those of the last {LOOKED_AT} offsets of each partition count")
     if len(parts) == 1 and not found:
         parts += _similar_topic(operations, topic)
     return "; ".join(parts)
 
 
 def present_records(
-    topic: str, selection: Selection, found: list[Record], visible: Iterable[Record], wanted: str, timeout_ms: int
+    topic: str,
+    selection: Selection,
+    found: list[Record],
+    visible: Iterable[Record],
+    wanted: str,
+    timeout_ms: int,
+    *,
+    held: int | None = None,
 ) -> list[str]:
     """Say how many of the `wanted` records a topic holds, and, of the `visible` records, which ones were not selected:
-    those with the most similar keys first. Returns the phrases."""
-    told = f"{topic} holds {len(found)} of {wanted}{selection} after {timeout_ms} ms: {listed(found)}"
+    those with the most similar keys first. `held` is the number of those of which `found` has the first ones. Returns
+    the phrases."""
+    count = len(found) if held is None else held
+    told = f"{topic} holds {count} of {wanted}{selection} after {timeout_ms} ms: {listed(found)}"
     if selection.is_everything:
         return [told]
     taken = {(record.partition, record.offset) for record in found}
@@ -148,7 +232,11 @@ def _similar_topic(operations: SharedOperations, topic: str) -> list[str]:
     counts: dict[str, list[Record]] = {}
     names = [name for name in operations.topic_names() if name != topic and not is_internal(name)]
     for name in get_close_matches(topic, names, n=3):
-        counts[name] = [record for log in operations.logs(name) for record in shown(log, "uncommitted")]
+        counts[name] = [
+            record
+            for log in operations.logs(name)
+            for record in shown(log, "uncommitted", since=log.high_watermark - LOOKED_AT)
+        ]
     for name, records in counts.items():
         if records:
             return [f"{name} holds {counted(len(records), 'record')}: {listed(records)}"]

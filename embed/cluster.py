@@ -41,6 +41,8 @@ class ClusterMethods:
     wait_until_in_sync = method(ClusterOperations.wait_until_in_sync)
     coordinator = method(ClusterOperations.coordinator)
     transaction_coordinator = method(ClusterOperations.transaction_coordinator)
+    move_coordinator = method(ClusterOperations.move_coordinator)
+    move_transaction_coordinator = method(ClusterOperations.move_transaction_coordinator)
     move_leader = method(ClusterOperations.move_leader)
     brokers = method(ClusterOperations.brokers)
     metrics_text = method(ClusterOperations.metrics_text)

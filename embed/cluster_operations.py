@@ -13,6 +13,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.topology import PartitionState
+from kmini.broker.coordinators.coordinator_topic import CoordinatorTopic
 from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
 from kmini.broker.purgatory import Operation
 from kmini.broker.resetting import ResetReport
@@ -142,6 +143,38 @@ class ClusterOperations(SharedOperations):
     async def transaction_coordinator(self, transactional_id: str) -> int:
         """The number of the broker that coordinates a producer's transactions. Raises CoordinatorNotAvailable."""
         return self.any_broker().transactions.store.topic.coordinator_of(transactional_id)
+
+    async def move_coordinator(self, group: str, to: int) -> None:
+        """Have a broker coordinate a group, which need not exist yet, and all others of its partition of
+        `__consumer_offsets`. Nothing changes if it does. Until the broker has loaded the group it answers
+        COORDINATOR_LOAD_IN_PROGRESS, and clients ask again.
+
+        Raises CoordinatorNotAvailable, BrokerNotRunning for a broker that the cluster does not have, and
+        PreferredLeaderNotAvailable for a broker without an in-sync replica of the partition.
+
+        >>> cluster.move_coordinator("billing", 2)
+        >>> cluster.coordinator("billing")
+        2
+        """
+        await self._move_coordinator(self.any_broker().groups.store.topic, group, to)
+
+    async def move_transaction_coordinator(self, transactional_id: str, to: int) -> None:
+        """Have a broker coordinate a producer's transactions, and all others of its partition of `__transaction_state`.
+        Nothing changes if it does.
+
+        Raises CoordinatorNotAvailable, BrokerNotRunning for a broker that the cluster does not have, and
+        PreferredLeaderNotAvailable for a broker without an in-sync replica of the partition.
+
+        >>> cluster.move_transaction_coordinator("billing-1", 2)
+        >>> cluster.transaction_coordinator("billing-1")
+        2
+        """
+        await self._move_coordinator(self.any_broker().transactions.store.topic, transactional_id, to)
+
+    async def _move_coordinator(self, topic: CoordinatorTopic, key: str, to: int) -> None:
+        self.check_broker(to, must_run=False)
+        if topic.coordinator_of(key) != to:  # which creates the topic, as for a client
+            self.core.move_leader(TopicPartition(topic.name, topic.number_of(key)), to)
 
     async def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> None:
         """Move the leadership to another replica, by default to the preferred one.

@@ -36,6 +36,12 @@ ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 READ_BYTES = 1024 * 1024
 """Bytes read from a log at a time."""
 
+PAGE_RECORDS = 1_000
+"""Records of a page, unless a request says otherwise."""
+
+PAGE_BYTES = 4 * 1024 * 1024
+"""Bytes of keys and values after which a page ends."""
+
 
 class PartitionOffsets(NamedTuple):
     """The offsets of a partition. Each is the offset of a next record, so an empty log has four equal ones."""
@@ -121,6 +127,20 @@ class Record(NamedTuple):
         return f"offset {self.offset} of {self.topic or 'a topic'}-{self.partition}"
 
 
+class Position(NamedTuple):
+    """A place in a topic, in the order of partition and offset."""
+
+    partition: int
+    offset: int
+
+
+class RecordPage(list[Record]):
+    """Records of a topic in the order of partition and offset, and where the rest begins."""
+
+    next: Position | None = None
+    """None after the last record."""
+
+
 class _Batch(NamedTuple):
     """A batch of records with the outcome of its transaction."""
 
@@ -131,11 +151,18 @@ class _Batch(NamedTuple):
 
 def shown(log: PartitionLog, isolation: Isolation, *, since: int = 0) -> Iterator[Record]:
     """Yield the visible records of a partition from the log start offset, or `since`, in the order of offsets."""
-    topic, partition = log.topic_partition
-    for batch in _batches(log, _limit(log, isolation), since=since):
-        if _is_shown(batch.state, isolation):
-            for record in batch.records:
-                yield Record(*record, topic, partition, batch.state)
+    for _, records in shown_batches(log, isolation, since=since):
+        yield from records
+
+
+def shown_batches(log: PartitionLog, isolation: Isolation, *, since: int = 0) -> Iterator[tuple[int, list[Record]]]:
+    """Yield the records that `shown` yields batch by batch, each with the offset behind it. The records of a batch that
+    is hidden are an empty list."""
+    limit = _limit(log, isolation)
+    for batch in _batches(log, limit, since=since):
+        is_shown = _is_shown(batch.state, isolation)
+        found = [Record(*one, *log.topic_partition, batch.state) for one in batch.records] if is_shown else []
+        yield min(batch.header.next_offset, limit), found
 
 
 async def shown_in_turns(
@@ -144,21 +171,28 @@ async def shown_in_turns(
     *,
     check: Callable[[PartitionLog], None],
     takes: Callable[[Record], bool] = lambda record: True,
-) -> list[Record]:
-    """The records that `shown` yields now of each log since an offset, and that `takes` takes, one log after the other.
+    most: int | None = None,
+) -> RecordPage:
+    """The records that `shown` yields now of each log since an offset, and that `takes` takes, one log after the other:
+    all of them, or a page of at most `most`, which `PAGE_BYTES` ends, too.
 
     Other tasks of the loop have turns meanwhile, between batches. After each, `check` raises if a log is no longer to
     be read. Records that are deleted meanwhile may be missing.
     """
     turn = Turn()
-    found: list[Record] = []
+    found, size = RecordPage(), 0
     limits = [(log, since, _limit(log, isolation)) for log, since in logs.items()]
     for log, since, limit in limits:
         check(log)
         for batch in _batches(log, limit, since=since):
             if _is_shown(batch.state, isolation):
                 records = (Record(*record, *log.topic_partition, batch.state) for record in batch.records)
-                found += filter(takes, records)
+                for record in filter(takes, records):
+                    if most is not None and (len(found) >= most or size >= PAGE_BYTES):
+                        found.next = Position(record.partition, record.offset)
+                        return found
+                    found.append(record)
+                    size += len(record.key or b"") + len(record.value or b"")
             if turn.is_over:
                 await turn.next()
                 check(log)
@@ -181,15 +215,19 @@ def hidden(
     isolation: Isolation,
     name_of: Callable[[int], str],
     takes: Callable[[Record], bool] = lambda record: True,
+    *,
+    last: int | None = None,
 ) -> list[str]:
     """Describe the records that `shown` leaves out, one phrase for each reason: "1 more in an open transaction of
     billing-1".
 
-    `name_of` returns the transactional id of a producer id. Only records count that `takes` takes.
+    `name_of` returns the transactional id of a producer id. Only records count that `takes` takes, and with `last`
+    those of so many last offsets of each log.
     """
     counts: Counter[str] = Counter()
     for log in logs:
-        for batch in _batches(log, log.high_watermark):
+        since = None if last is None else log.high_watermark - last
+        for batch in _batches(log, log.high_watermark, since=since):
             is_beyond = isolation == "committed" and batch.header.base_offset >= log.last_stable_offset
             if batch.state in ("open", "aborted") and not _is_shown(batch.state, isolation):
                 article = "an open" if batch.state == "open" else "an aborted"

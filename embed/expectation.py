@@ -119,7 +119,7 @@ class Expectation:
                 await topic.wait_for(count + 1, timeout_ms=within_ms, **chosen)
             except RequestTimedOut:
                 pass  # as it should be
-        found = await topic.wait_for(0, timeout_ms=0, **chosen)
+        found = await topic.wait_for(count, timeout_ms=0, **chosen)
         if len(found) > count:
             came = f"{counted(len(found), 'record')}{self._selection._replace(since=None)}"
             raise AssertionError(f"{came} came to {topic.name}, and {count or 'none'} should: {listed(found)}")

@@ -15,12 +15,12 @@ from aiohttp import HttpVersion11, hdrs, web
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """The largest body of a request."""
 
-READ_S = 60.0
-"""Seconds that a body has to come."""
+READ_S = 10.0
+"""Seconds that the headers of a request have to come from its first byte on, and a body from then on."""
 
 IDLE_S = 75.0
-"""Seconds after which a connection without a request in service is closed: from its beginning or its last answer to the
-end of the headers of the next request. Clients keep unused connections for a shorter time: aiohttp's for 15 s."""
+"""Seconds after which a connection without a request is closed, from its beginning or its last answer. Clients keep
+unused connections for a shorter time: aiohttp's for 15 s."""
 
 CLOSE_S = 0.3
 """Seconds that requests in service have when the server stops; aiohttp waits twice as long for one that goes on."""
@@ -92,7 +92,7 @@ class HttpServer:
 class _Connection(web.RequestHandler):
     """A connection that answers in the application's way what is no HTTP, too."""
 
-    __slots__ = ("_answer_error", "_log_errors")
+    __slots__ = ("_answer_error", "_headers_timer", "_log_errors")
 
     def __init__(
         self,
@@ -109,6 +109,36 @@ class _Connection(web.RequestHandler):
         )
         self._answer_error = answer_error
         self._log_errors = log
+        self._headers_timer: asyncio.TimerHandle | None = None
+        """Ends the connection unless the headers that have begun are complete by then."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of requests. Where they end within headers, the rest has `READ_S` to come."""
+        super().data_received(data)
+        if not self._awaits_headers:
+            self._end_headers_timer()
+        elif self._headers_timer is None:
+            self._headers_timer = asyncio.get_running_loop().call_later(READ_S, self._end_slow_headers)
+
+    @property
+    def _awaits_headers(self) -> bool:
+        """Whether no request is in service, nor complete."""
+        is_woken = self._waiter is not None and self._waiter.done()
+        return self._current_request is None and not self._messages and not is_woken
+
+    def _end_slow_headers(self) -> None:
+        self._headers_timer = None
+        if self._awaits_headers and self.transport is not None:
+            self.transport.close()
+
+    def _end_headers_timer(self) -> None:
+        if self._headers_timer is not None:
+            self._headers_timer.cancel()
+            self._headers_timer = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._end_headers_timer()
+        super().connection_lost(exc)
 
     def handle_error(
         self,

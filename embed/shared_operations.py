@@ -241,7 +241,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
     async def wait_for_records(
         self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
     ) -> list[Record]:
-        """Wait until a topic has at least `count` records; return them as `records` does.
+        """Wait until a topic has at least `count` records; return them as `records` does, up to a thousand more.
 
         The topic need not exist yet. Raises RequestTimedOut, which lists the present records and those that `isolation`
         hides. On the thread of a running event loop, where a client could not write meanwhile, it does not wait and
@@ -253,8 +253,7 @@ class SharedOperations(ClientOperations, IsolationOperations):
         """
         from kmini.topic_handle import TopicOperations
 
-        await TopicOperations(self, topic).wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
-        return await self.records(topic, isolation=isolation) if self._controller.topic(topic) else []
+        return await TopicOperations(self, topic).wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
 
     async def _wait_until(self, reading: Reading, timeout_ms: int) -> bool:
         """Wait until enough records have arrived; return whether they have within `timeout_ms`."""

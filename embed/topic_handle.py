@@ -8,7 +8,7 @@ from kmini.argument_checks import ARGUMENTS
 from kmini.arrivals import Reading, RecordsMissing, missing_records
 from kmini.broker.broker import BrokerServer
 from kmini.broker.replication.partition import Partition
-from kmini.contents import Isolation, PartitionOffsets, Record, shown_in_turns
+from kmini.contents import Isolation, PartitionOffsets, Position, Record, RecordPage, shown_in_turns
 from kmini.expectation import Expectation
 from kmini.followers import followers_of, until_in_step
 from kmini.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
@@ -22,6 +22,10 @@ from kmini.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
     from kmini.storage.cleaner.stats import PassReport
+
+
+BEGINNING = Position(0, 0)
+"""The first record of a topic."""
 
 
 class TopicPartitionState(NamedTuple):
@@ -80,12 +84,20 @@ class TopicOperations:
         >>> [record.text() for record in orders.records(key=b"42")]
         ['placed']
         """
-        selection = self._selection(partition, key, [where], since, isolation)
+        return await self.page(self.selection(partition, key, [where], since, isolation))
+
+    async def page(self, selection: Selection, most: int | None = None, *, begin: Position = BEGINNING) -> RecordPage:
+        """The selected records from a position on: all, or a page of at most `most`. Raises UnknownTopicOrPartition,
+        LeaderNotAvailable."""
         topic_id = self._operations.known_topic(self.name).id
-        logs = [led.log for _, led in self._partitions(partition)]
-        starts = {log: selection.start(log.topic_partition.partition, topic_id) for log in logs}
+        starts = {}
+        for _, led in self._partitions(selection.partition):
+            number = led.topic_partition.partition
+            start = selection.start(number, topic_id)
+            if number >= begin.partition:
+                starts[led.log] = max(start, begin.offset) if number == begin.partition else start
         check = self._operations.check_leads
-        return await shown_in_turns(starts, isolation, check=check, takes=selection.takes)
+        return await shown_in_turns(starts, selection.isolation, check=check, takes=selection.takes, most=most)
 
     async def mark(self) -> Mark:
         """This moment, for `since` of `records` and `wait_for`. The topic need not exist yet.
@@ -110,8 +122,9 @@ class TopicOperations:
         timeout_ms: int = 10_000,
         isolation: Isolation = "committed",
     ) -> list[Record]:
-        """Wait for this number of records, or for a record for which a function returns True; return all that are meant
-        then, as `records` does. Only records count that `records` with the same arguments returns.
+        """Wait for this number of records, or for a record for which a function returns True; return those that are
+        meant then, as `records` does, up to the number and a thousand more. Only records count that `records` with the
+        same arguments returns.
 
         The topic need not exist yet. Raises RequestTimedOut, which is an AssertionError as well and lists what is there
         instead, UnknownTopicOrPartition for a partition that the topic does not have, and ValueError for the mark of
@@ -124,14 +137,21 @@ class TopicOperations:
         0
         """
         count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
-        selection = self._selection(partition, key, [predicate, where], since, isolation)
-        reading = Reading(self._operations, self.name, selection, lambda records: len(records) >= count)
-        if not await self._operations._wait_until(reading, timeout_ms):
-            missing = missing_records(self._operations, reading, counted(count, "record"), timeout_ms)
-            raise RecordsMissing(missing)
+        selection = self.selection(partition, key, [predicate, where], since, isolation)
+        reading = Reading(self._operations, self.name, selection, count)
+        await self.wait(reading, count, timeout_ms)
         return reading.records()
 
-    def _selection(
+    async def wait(self, reading: Reading, wanted: int, timeout_ms: int) -> None:
+        """Wait until `reading` has this number of records. Raises RecordsMissing."""
+        deadline_ms = self._operations.clock.liveness_ms() + timeout_ms
+        is_read = await reading.catch_up(timeout_ms)
+        left_ms = max(deadline_ms - self._operations.clock.liveness_ms(), 0)
+        if not (is_read and await self._operations._wait_until(reading, left_ms)):
+            missing = missing_records(self._operations, reading, counted(wanted, "record"), timeout_ms, is_read=is_read)
+            raise RecordsMissing(missing)
+
+    def selection(
         self,
         partition: int | None,
         key: bytes | None,
@@ -139,6 +159,8 @@ class TopicOperations:
         since: int | Mark | None,
         isolation: Isolation,
     ) -> Selection:
+        """The selection that these arguments are. Raises UnknownTopicOrPartition, and ValueError for the mark of
+        another topic."""
         selection = Selection.of(self.name, partition, key, where, since, isolation)
         if partition is not None and self._operations.topic_id(self.name) is not None:
             self._operations.check_partition(self.name, partition)

@@ -174,8 +174,9 @@ class Controller:
         """A topic whose name differs from `name` in `.` and `_` only: the two would be one in the names of metrics."""
         return min(self._folded_names.get(_fold(name), set()) - {name}, default=None)
 
-    def assign(self, partitions: int, replication_factor: int) -> list[tuple[int, ...]]:
-        """Replicas for each of `partitions` new partitions, spread over the live brokers.
+    def assign(self, partitions: int, replication_factor: int, first: int | None = None) -> list[tuple[int, ...]]:
+        """Replicas for each of `partitions` new partitions, spread over the live brokers: after those that were
+        assigned before, or, given the number of the `first` partition, the same in each run.
 
         Raises InvalidPartitions or InvalidReplicationFactor.
         """
@@ -187,7 +188,8 @@ class Controller:
             raise InvalidReplicationFactor(
                 f"{replication_factor} replicas need as many brokers; {len(self._brokers)} registered"
             )
-        first, self._turn = self._turn, self._turn + partitions
+        if first is None:
+            first, self._turn = self._turn, self._turn + partitions
         racks = racks_of((broker.node_id, broker.rack) for broker in self._brokers.values())
         return [place(racks, first + number, replication_factor) for number in range(partitions)]
 

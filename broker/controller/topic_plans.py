@@ -19,7 +19,7 @@ from ...protocol.errors import (
     PolicyViolation,
     TopicAlreadyExists,
 )
-from ...protocol.topics import validate_topic_name
+from ...protocol.topics import is_internal, validate_topic_name
 from ...storage.config_key import shorten
 from ...storage.log_config import LogConfig
 from ..coordinators import internal_topics
@@ -76,7 +76,7 @@ def plan(
             raise InvalidRequest("partitions are either assigned or counted: with an assignment both counts are -1")
         replicas = _checked_assignment(broker, assignment, room)
     else:
-        replicas = _assign(broker, partitions, replication_factor, room)
+        replicas = _assign(broker, name, partitions, replication_factor, room)
     return controller.new_topic(name, replicas, settings)
 
 
@@ -95,7 +95,7 @@ def plan_partitions(
         raise InvalidPartitions(f"{topic.name} has {present} partitions, and {count} would be no more: none is removed")
     if assignment is None:
         _check_size(count - present, room)
-        return broker.controller.assign(count - present, topic.replication_factor)
+        return broker.controller.assign(count - present, topic.replication_factor, _first(topic.name, present))
     if len(assignment) != count - present:
         raise InvalidReplicaAssignment(f"{count - present} partitions come to be, and {len(assignment)} are assigned")
     _check_size(count - present, room)
@@ -129,7 +129,9 @@ def _checked_configs(broker: TopicCreator, configs: Mapping[str, str | None]) ->
     return settings
 
 
-def _assign(broker: TopicCreator, partitions: int, replication_factor: int, room: int) -> list[tuple[int, ...]]:
+def _assign(
+    broker: TopicCreator, name: str, partitions: int, replication_factor: int, room: int
+) -> list[tuple[int, ...]]:
     if replication_factor < DEFAULT or replication_factor == 0:
         raise InvalidReplicationFactor(
             f"a topic has at least 1 replica, or -1 for the default, not {replication_factor}"
@@ -141,7 +143,13 @@ def _assign(broker: TopicCreator, partitions: int, replication_factor: int, room
     if replication_factor == DEFAULT:
         replication_factor = broker.config.current.default_replication_factor
     _check_size(partitions, room)
-    return broker.controller.assign(partitions, replication_factor)
+    return broker.controller.assign(partitions, replication_factor, _first(name, 0))
+
+
+def _first(name: str, number: int) -> int | None:
+    """From which partition on replicas are assigned, for a topic that is placed by rule: partition p of an internal
+    topic begins at the p-th broker, so coordinators do not depend on which topic was created first."""
+    return number if is_internal(name) else None
 
 
 def _checked_assignment(

@@ -36,6 +36,7 @@ from .consumer.expressions import Expressions
 from .consumer.heartbeats import Heartbeats
 from .consumer.life import ConsumerGroupLife
 from .consumer.member_steps import MemberSteps
+from .coordinator_searches import CoordinatorSearches
 from .disconnects import Disconnects
 from .group import Committer, Group, Place
 from .modern.catalog import Catalog
@@ -82,6 +83,7 @@ class GroupCoordinator:
         self.changed = changed
         self.groups = Shards(store.partition_of)
         self.store = store
+        self.searches = CoordinatorSearches(clock)
         self._config = config
         self._clock = clock
         self._catalog = Catalog(metadata)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.errors import NONE, CoordinatorNotAvailable, InvalidRequest, KafkaError
+from ...protocol.errors import NONE, CoordinatorNotAvailable, GroupIdNotFound, InvalidRequest, KafkaError
 from ...protocol.messages.find_coordinator import (
     GROUP,
     TRANSACTION,
@@ -90,9 +90,24 @@ def _address_of(node_id: int, context: Context) -> tuple[str, int]:
     return address
 
 
+def _note_search(group_id: str, context: Context) -> None:
+    """Note a search for the coordinator of a group, if this broker is it."""
+    groups = context.services.groups
+    try:
+        groups.find(group_id)
+        exists = True
+    except GroupIdNotFound:
+        exists = False
+    except KafkaError:  # another broker is, or the group is being loaded
+        return
+    groups.searches.note(group_id, context.client_id, context.connection.peer[0], exists=exists)
+
+
 def _node_of(key: str, key_type: int, context: Context) -> int:
     if key_type == GROUP:
-        return context.services.groups.store.coordinator_of(key)
+        node_id = context.services.groups.store.coordinator_of(key)
+        _note_search(key, context)
+        return node_id
     if key_type == TRANSACTION:
         return context.services.transactions.store.topic.coordinator_of(key)
     raise InvalidRequest(f"key type {key_type} has no coordinator here")

@@ -19,6 +19,7 @@ from kmini.broker.scheduler import in_thread
 from kmini.broker.snapshots import Snapshot
 from kmini.cluster import ClusterMethods
 from kmini.cluster_operations import ClusterOperations
+from kmini.contents import Isolation, Record
 from kmini.control.connected_tables import (
     ConnectedFaults,
     ConnectedReport,
@@ -69,6 +70,18 @@ class ConnectedOperations(ConnectedTable):
         if table is ReportOperations:
             return ConnectedReport(self._client, about[1])
         return ConnectedTable(self._client, table)
+
+    async def records(
+        self, topic: str, partition: int | None = None, *, isolation: Isolation = "committed"
+    ) -> list[Record]:
+        """See `SharedOperations.records`."""
+        return await ConnectedTopic(self._client, topic).records(partition, isolation=isolation)
+
+    async def wait_for_records(
+        self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
+    ) -> list[Record]:
+        """See `SharedOperations.wait_for_records`."""
+        return await ConnectedTopic(self._client, topic).wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
 
     async def create_missing(self, new_topics: list[NewTopic]) -> None:
         """Create the missing ones of these topics."""

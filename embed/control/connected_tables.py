@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from kmini.arrivals import RecordsMissing, present_records
+from kmini.arrivals import KEPT_BEYOND, LOOKED_AT, RecordsMissing, present_records
 from kmini.broker.faults.rule import When
 from kmini.broker.journal.entries import JournalEntry, JournalReader
 from kmini.broker.journal.request_journal import RequestJournal
 from kmini.contents import Isolation, Record
 from kmini.control.control_client import ConnectedTable, ControlClient, plain
 from kmini.control.fault_control import FaultControl, RuleControl, RuleStatus
+from kmini.control.record_pages import TopicPages
 from kmini.control.report_control import ReportControl
 from kmini.failed_waits import FailedWait
 from kmini.fault_draft import FaultDraft
@@ -20,6 +22,7 @@ from kmini.fault_handle import RuleInForce, RuleOperations
 from kmini.journal_handle import RequestOperations, What
 from kmini.loop_thread import LoopThread
 from kmini.phrases import counted
+from kmini.protocol.errors import UnknownTopicOrPartition
 from kmini.selection import Mark, Predicate, Selection
 from kmini.topic_handle import TopicOperations
 from kmini.waiting import NotInTime
@@ -59,8 +62,20 @@ class ConnectedTopic(ConnectedTable):
     ) -> list[Record]:
         """See `TopicOperations.records`."""
         selection = Selection.of(self.name, partition, key, [where], since, isolation)
-        found = await self._there.records(partition, key=key, since=since, isolation=isolation)
-        return [record for record in found if selection.takes(record)]
+        return [record async for record in self._chosen(selection)]
+
+    async def _chosen(self, selection: Selection) -> AsyncGenerator[Record, None]:
+        """The selected records, page by page."""
+        pages, cursor = ConnectedTable(self._client, TopicPages, self._about), None
+        chosen = {name: value for name, value in selection._asdict().items() if name != "where"}
+        while True:
+            page = await pages.records(**chosen, cursor=cursor)
+            for record in page:
+                if selection.takes(record):
+                    yield record
+            if page.next is None:
+                return
+            cursor = f"{page.next.partition}:{page.next.offset}"
 
     async def wait_for(
         self,
@@ -74,25 +89,47 @@ class ConnectedTopic(ConnectedTable):
         isolation: Isolation = "committed",
     ) -> list[Record]:
         """See `TopicOperations.wait_for`."""
-        chosen: dict[str, Any] = {"partition": partition, "key": key, "isolation": isolation}
-        if not callable(wanted) and where is None:
-            there: list[Record] = await self._there.wait_for(wanted, since=since, timeout_ms=timeout_ms, **chosen)
-            return there
         count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
         selection = Selection.of(self.name, partition, key, [predicate, where], since, isolation)
-        deadline = Deadline(timeout_ms)
+        chosen: dict[str, Any] = {"partition": partition, "key": key, "isolation": isolation, "limit": 1}
+        pages = ConnectedTable(self._client, TopicPages, self._about)
+        if selection.where is None:
+            await pages.wait_for(count, since=since, timeout_ms=timeout_ms, **chosen)
+            return await self._first(selection, count + KEPT_BEYOND)
+        deadline, topic_id = Deadline(timeout_ms), None
+        found: dict[tuple[int, int], Record] = {}
         while True:
             mark = await self._there.mark()
-            visible = await self._there.wait_for(0, since=since, timeout_ms=0, **chosen)
-            found = [record for record in visible if selection.takes(record)]
+            if mark.topic_id != topic_id:
+                found, topic_id = {}, mark.topic_id
+            for record in await self._first(selection, count + KEPT_BEYOND):
+                found[record.partition, record.offset] = record
             if len(found) >= count:
-                return found
+                return [found[place] for place in sorted(found)]
+            selection = selection._replace(since=mark)
             try:
-                await self._there.wait_for(1, since=mark, timeout_ms=deadline.left_ms(), **chosen)
+                await pages.wait_for(1, since=mark, timeout_ms=deadline.left_ms(), **chosen)
             except RecordsMissing:
-                noun = counted(count, "record")
-                phrases = present_records(self.name, selection, found, visible, noun, timeout_ms)
+                meant = Selection.of(self.name, partition, key, [predicate, where], since, isolation)
+                visible = await self._first(meant._replace(where=None), LOOKED_AT)
+                phrases = present_records(
+                    self.name, meant, [*found.values()], visible, counted(count, "record"), timeout_ms
+                )
                 raise RecordsMissing("; ".join(phrases)) from None
+
+    async def _first(self, selection: Selection, most: int) -> list[Record]:
+        """The first selected records; none of a topic that is not there."""
+        found: list[Record] = []
+        try:
+            async with aclosing(self._chosen(selection)) as records:
+                async for record in records:
+                    found.append(record)
+                    if len(found) >= most:
+                        break
+        except UnknownTopicOrPartition:
+            if selection.partition is not None:
+                raise
+        return found
 
 
 class _Source(NamedTuple):

@@ -17,9 +17,10 @@ except ImportError as error:
     raise ImportError("kmini.connect needs aiohttp; pip install '.[http]' in a clone of kmini installs it") from error
 
 from kmini.broker.clock import milliseconds
+from kmini.contents import Position, Record, RecordPage
 from kmini.control.access import JSON
 from kmini.control.calls import signature_of
-from kmini.control.json_kinds import to_json
+from kmini.control.json_kinds import kind_of, to_json
 from kmini.control.problems import error_of
 from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTE_OF, Route
 
@@ -60,7 +61,8 @@ class ControlClient:
                 headers={"Content-Type": JSON},
             ) as answer:
                 body = await answer.read()
-                return _result(route, answer.status, answer.content_type, body)
+                result = _result(route, answer.status, answer.content_type, body)
+                return _Page(result, URL(answer.links["next"]["url"])) if "next" in answer.links else result
         except aiohttp.ClientError as error:
             raise RuntimeError(f"the control server at {self.url} does not answer: {error}") from None
 
@@ -75,6 +77,25 @@ class ControlClient:
 def plain(value: Any) -> Any:
     """A duration as milliseconds; anything else as it is."""
     return milliseconds(value) if isinstance(value, timedelta) else value
+
+
+class _Page(list[Any]):
+    """A list that is no whole, and the address of what follows."""
+
+    def __init__(self, items: list[Any], following: URL) -> None:
+        super().__init__(items)
+        self.following = following
+
+
+_RECORDS = kind_of(list[Record])
+
+
+def _page_of(records: list[Record], answer: list[Any]) -> RecordPage:
+    page = RecordPage(records)
+    if isinstance(answer, _Page):
+        partition, offset = answer.following.query["cursor"].split(":")[:2]
+        page.next = Position(int(partition), int(offset))
+    return page
 
 
 def _result(route: Route, status: int, content_type: str, body: bytes) -> Any:
@@ -115,7 +136,8 @@ class ConnectedTable:
             arguments = {key: value for key, value in given.items() if key in signature_of(method).arguments}
             result = await self._client.call(route, self._about, arguments)
             kind = signature_of(method).result
-            return result if kind is None or route.is_text else kind.read(result)
+            found = result if kind is None or route.is_text else kind.read(result)
+            return found if kind is None or kind != _RECORDS else _page_of(found, result)
 
         call.__name__ = name
         return call

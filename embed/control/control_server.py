@@ -16,6 +16,7 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from kmini.broker.scheduler import Turn
+from kmini.contents import RecordPage
 from kmini.control.access import Access
 from kmini.control.calls import signature_of
 from kmini.control.control_operations import ControlOperations, Served, TopicControl
@@ -28,6 +29,7 @@ from kmini.control.overview import Overview
 from kmini.control.page_files import SECURITY_HEADERS, page_files
 from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of, without_data_dir
 from kmini.control.record_decoding import BY_SCHEMA, DECODERS, NAMES
+from kmini.control.record_pages import TopicPages, link_header
 from kmini.control.report_control import ReportControl
 from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTES, Route
 from kmini.control.schema_decoding import SchemaDecoding
@@ -153,7 +155,11 @@ class ControlServer:
             data = await self._schema_decoding.writer(result, request.match_info.get("topic", ""))
         else:
             data = DECODERS[decode]
-        return web.Response(body=await _written(result, data), content_type="application/json")
+        headers = {}
+        if isinstance(result, RecordPage) and result.next is not None:
+            topic = request.match_info.get("topic") or arguments["topic"]
+            headers[hdrs.LINK] = link_header(PREFIX, topic, arguments, result, request.query.get(DECODE))
+        return web.Response(body=await _written(result, data), headers=headers, content_type="application/json")
 
     def _check_only_broker(self, number: str) -> None:
         """Check the broker of a path for a method that has no choice. Raises BrokerNotRunning and WrongValue."""
@@ -190,7 +196,7 @@ class ControlServer:
         operations = self._served.operations
         if route.table is SharedOperations:
             return operations
-        if route.table in (TopicOperations, TopicControl, TopicView):
+        if route.table in (TopicOperations, TopicControl, TopicPages, TopicView):
             return route.table(operations, path.pop("topic"))
         if route.table is GroupOperations:
             return GroupOperations(operations, path.pop("group"))

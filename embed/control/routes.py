@@ -16,6 +16,7 @@ from kmini.control.control_operations import ControlOperations, TopicControl
 from kmini.control.fault_control import FaultControl, RuleControl
 from kmini.control.next_due import NextDue
 from kmini.control.overview import Overview
+from kmini.control.record_pages import HostPages, TopicPages
 from kmini.control.report_control import ReportControl
 from kmini.control.topic_view import TopicView
 from kmini.group_handle import GroupOperations
@@ -72,8 +73,6 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         POST   /topics                              create_topic
         DELETE /topics/{topic}                      delete_topic
         POST   /produce                             produce
-        GET    /records                             records
-        POST   /wait-for-records                    wait_for_records
         GET    /offsets                             offsets
         POST   /delete-records                      delete_records
         POST   /retention                           apply_retention
@@ -101,7 +100,9 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         GET    /topics/{topic}/replicas             replicas
         POST   /topics/{topic}/wait-until-in-sync   wait_until_in_sync
         GET    /groups/{group}/coordinator          coordinator
+        POST   /groups/{group}/coordinator          move_coordinator
         GET    /transactions/{transactional_id}/coordinator    transaction_coordinator
+        POST   /transactions/{transactional_id}/coordinator    move_transaction_coordinator
         GET    /metrics                             metrics_text
         """,
     ),
@@ -124,15 +125,29 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         """,
     ),
     (
+        HostPages,
+        "the broker, or the cluster",
+        """
+        GET    /records                             records
+        POST   /wait-for-records                    wait_for_records
+        """,
+    ),
+    (
+        TopicPages,
+        "a topic",
+        """
+        GET    /topics/{topic}/records              records
+        POST   /topics/{topic}/wait-for             wait_for
+        """,
+    ),
+    (
         TopicOperations,
         "a topic",
         """
         GET    /topics/{topic}/partitions           partitions
         GET    /topics/{topic}/offsets              offsets
-        GET    /topics/{topic}/records              records
         POST   /topics/{topic}/records              produce
         GET    /topics/{topic}/mark                 mark
-        POST   /topics/{topic}/wait-for             wait_for
         POST   /topics/{topic}/delete-records       delete_records
         POST   /topics/{topic}/compact              compact
         POST   /topics/{topic}/roll                 roll

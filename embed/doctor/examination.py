@@ -30,6 +30,7 @@ from kmini.doctor.settings import (
 )
 from kmini.doctor.topics import clock, is_stamped, odd_topics, topic_facts
 from kmini.doctor.transactions import open_transactions, pinning, unexplained
+from kmini.doctor.waiting_records import waiting_records
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.remote.server_identity import identity_of
@@ -133,9 +134,10 @@ async def _examine_contents(
     )
     findings += odd_topics(facts)
     findings += counted_groups(listed)
-    findings += stuck_groups(facts, partitions, await still_rebalancing(brokers, groups, listed))
+    leaders = {state.place: state.leader for state in states if state.leader in brokers.routes}
+    waiting = await waiting_records(brokers, groups, partitions, leaders)
+    findings += stuck_groups(facts, partitions, await still_rebalancing(brokers, groups, listed), waiting)
     findings += pinning(facts, partitions)
     findings += await unexplained(brokers, transactions, partitions, states)
-    leaders = {state.place: state.leader for state in states if state.leader in brokers.routes}
     stamped = [place for place in leaders if is_stamped(place.topic, of_topics)]
     return [*findings, await clock(brokers, stamped, leaders)]

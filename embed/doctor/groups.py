@@ -156,9 +156,13 @@ def counted_groups(listed: Sequence[Listed]) -> Iterator[Finding]:
 
 
 def stuck_groups(
-    facts: Facts, partitions: Mapping[TopicPartition, PartitionFacts], rebalancing: Mapping[str, float]
+    facts: Facts,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    rebalancing: Mapping[str, float],
+    waiting: Mapping[tuple[TopicPartition, int], int],
 ) -> Iterator[Finding]:
-    """Groups that read nothing, or will miss records, and why."""
+    """Groups that read nothing, or will miss records, and why. `waiting` has the numbers of records behind committed
+    offsets that are known; of others, offsets are counted."""
     for group in facts.groups:
         alone = facts._replace(groups=(group,), requests=(), waits=())
         name = group.description.group
@@ -184,10 +188,14 @@ def stuck_groups(
         ):
             if sentence is not None:
                 yield Finding(finding, sentence, change)
-        yield from _positions(group, partitions)
+        yield from _positions(group, partitions, waiting)
 
 
-def _positions(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> Iterator[Finding]:
+def _positions(
+    group: GroupFacts,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    waiting: Mapping[tuple[TopicPartition, int], int],
+) -> Iterator[Finding]:
     """What is found of the committed offsets of a group beside the logs."""
     name, is_idle = group.description.group, not group.description.members
     known = [(place, offset, partitions[place]) for place, offset in group.offsets.items() if place in partitions]
@@ -208,12 +216,17 @@ def _positions(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionF
             "topic was made anew, or its records were lost. auto.offset.reset of its consumers says where they go on",
             _reset(name, place),
         )
-    lag = sum(max(log.high_watermark - max(offset, log.log_start_offset), 0) for _, offset, log in known)
+    lags = {
+        (place, offset): max(log.high_watermark - max(offset, log.log_start_offset), 0) for place, offset, log in known
+    }
+    lag = sum(waiting.get(each, offsets) for each, offsets in lags.items())
     if is_idle and lag:
         topics = ", ".join(dict.fromkeys(place.topic for place, _, _ in known))
+        is_sure = all(each in waiting for each, offsets in lags.items() if offsets)
+        doubt = "" if is_sure else " (by offsets: markers that end transactions are among them, if there are any)"
         yield Finding(
             "group-without-members",
-            f"group {name} has no members, and {counted(lag, 'record')} of {topics} wait for it",
+            f"group {name} has no members, and {counted(lag, 'record')} of {topics} wait for it{doubt}",
             f"start its consumers; or delete the group if they are gone for good: {command('group', 'delete', name)}",
         )
     elif is_idle and known and not (gone or beyond) and any(log.high_watermark for _, _, log in known):

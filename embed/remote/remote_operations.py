@@ -201,7 +201,7 @@ class RemoteOperations:
     async def wait_for_records(
         self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
     ) -> list[Record]:
-        """Wait until a topic has at least `count` records; return them as `records` does.
+        """Wait until a topic has at least `count` records; return them as `records` does, up to a thousand more.
 
         The topic need not exist yet. Raises RequestTimedOut, which lists the present records. On the thread of a
         running event loop, where a client could not write meanwhile, it does not wait and raises RuntimeError if there
@@ -209,8 +209,8 @@ class RemoteOperations:
         """
         from kmini.remote.remote_topic import RemoteTopicOperations
 
-        await RemoteTopicOperations(self, topic).wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
-        return await self.records(topic, isolation=isolation) if await self.metadata([topic]) else []
+        wait_for = RemoteTopicOperations(self, topic).wait_for
+        return await wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
 
     async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
         """The offsets of a partition; the log end offset is given as the high watermark. Raises

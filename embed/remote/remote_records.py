@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
 
 from kmini.client import Client
@@ -24,32 +24,47 @@ async def read(
     offsets: Mapping[TopicPartition, PartitionOffsets],
     isolation: Isolation,
     starts: Mapping[TopicPartition, int] | None = None,
+    *,
+    takes: Callable[[Record], bool] = lambda record: True,
+    most: int | None = None,
 ) -> list[Record]:
-    """Read the records of partitions, in the order of partition and offset: from `starts`, or the log start offsets, up
-    to the ends in `offsets`."""
+    """Read the records of partitions that `takes` takes, in the order of partition and offset: from `starts`, or the
+    log start offsets, up to the ends in `offsets`. With `most`, reading ends after so many."""
     begin = {
         partition: max(found.log_start_offset, (starts or {}).get(partition, 0)) for partition, found in offsets.items()
     }
-    committed = await _consume(
-        client, begin, {partition: found.last_stable_offset for partition, found in offsets.items()}, READ_COMMITTED
-    )
+    stable = {partition: found.last_stable_offset for partition, found in offsets.items()}
     if isolation == "committed":
+        committed = await _consume(client, begin, stable, READ_COMMITTED, takes, most)
         return [record._replace(state="committed") for record in committed]
-    known = {(record.partition, record.offset) for record in committed}
     ends = {partition: found.high_watermark for partition, found in offsets.items()}
+    found = await _consume(client, begin, ends, READ_UNCOMMITTED, takes, most)
+    last = {TopicPartition(record.topic, record.partition): record.offset + 1 for record in found}
+    stable = {partition: min(end, last.get(partition, 0)) for partition, end in stable.items()}
+    known: set[tuple[int, int]] = set()
+
+    def note(record: Record) -> bool:
+        known.add((record.partition, record.offset))
+        return False
+
+    await _consume(client, begin, stable, READ_COMMITTED, note, None)
 
     def state_of(record: Record) -> RecordState:
         if (record.partition, record.offset) in known:
             return "committed"
-        stable = offsets[TopicPartition(record.topic, record.partition)].last_stable_offset
-        return "open" if record.offset >= stable else "aborted"
+        end = offsets[TopicPartition(record.topic, record.partition)].last_stable_offset
+        return "open" if record.offset >= end else "aborted"
 
-    found = await _consume(client, begin, ends, READ_UNCOMMITTED)
     return [record._replace(state=state_of(record)) for record in found]
 
 
 async def _consume(
-    client: Client, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], isolation_level: int
+    client: Client,
+    begin: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    isolation_level: int,
+    takes: Callable[[Record], bool],
+    most: int | None,
 ) -> list[Record]:
     positions = {partition: offset for partition, offset in begin.items() if offset < end[partition]}
     if not positions:
@@ -58,5 +73,9 @@ async def _consume(
     found = []
     async with aclosing(client.consume(positions, until=until, isolation_level=isolation_level)) as records:
         async for topic, partition, offset, timestamp, key, value, headers in records:
-            found.append(Record(offset, timestamp, key, value, tuple(headers), topic, partition))
+            record = Record(offset, timestamp, key, value, tuple(headers), topic, partition)
+            if takes(record):
+                found.append(record)
+                if most is not None and len(found) >= most:
+                    break
     return sorted(found, key=lambda record: (record.partition, record.offset))

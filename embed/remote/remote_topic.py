@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kmini.arrivals import RecordsMissing, present_records
+from kmini.arrivals import KEPT_BEYOND, LOOKED_AT, RecordsMissing, present_records
 from kmini.contents import Isolation, PartitionOffsets, Record
 from kmini.expectation import Expectation
 from kmini.handle import Awaiting, Blocking, checking, method, waits_for_clients
@@ -58,14 +58,17 @@ class RemoteTopicOperations:
         """
         return await self._read(self._selection(partition, key, [where], since, isolation))
 
-    async def _read(self, selection: Selection) -> list[Record]:
-        """The selected records. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+    async def _read(self, selection: Selection, most: int | None = None, *, look: int | None = None) -> list[Record]:
+        """The selected records, with `most` only so many, with `look` of so many last offsets of each partition. Raises
+        UnknownTopicOrPartition, LeaderNotAvailable."""
         client = self._operations.client
         places = await self._operations.partitions(self.name, selection.partition)
         topic_id = client.cluster.topic_id(self.name)
         starts = {place: selection.start(place.partition, topic_id) for place in places}
-        found = await read(client, await offsets_of(client, places), selection.isolation, starts)
-        return [record for record in found if selection.takes(record)]
+        offsets = await offsets_of(client, places)
+        if look is not None:
+            starts = {place: max(start, offsets[place].high_watermark - look) for place, start in starts.items()}
+        return await read(client, offsets, selection.isolation, starts, takes=selection.takes, most=most)
 
     async def mark(self) -> Mark:
         """This moment, for `since` of `records` and `wait_for`. The topic need not exist yet."""
@@ -85,8 +88,9 @@ class RemoteTopicOperations:
         timeout_ms: int = 10_000,
         isolation: Isolation = "committed",
     ) -> list[Record]:
-        """Wait for this number of records, or for a record for which a function returns True; return all that are meant
-        then, as `records` does. Only records count that `records` with the same arguments returns.
+        """Wait for this number of records, or for a record for which a function returns True; return those that are
+        meant then, as `records` does, up to the number and a thousand more. Only records count that `records` with the
+        same arguments returns.
 
         The topic need not exist yet. Raises RequestTimedOut, which is an AssertionError as well and lists what is there
         instead, UnknownTopicOrPartition for a partition that the topic does not have, and ValueError for the mark of
@@ -101,7 +105,7 @@ class RemoteTopicOperations:
             nonlocal found
             found = None
             if await self._operations.metadata([self.name]):
-                found = await self._read(selection)
+                found = await self._read(selection, count + KEPT_BEYOND)
             return len(found or ()) >= count
 
         if await self._operations.until(arrived, timeout_ms):
@@ -109,7 +113,7 @@ class RemoteTopicOperations:
         if found is None:
             raise RecordsMissing(f"{await self._operations.no_such_topic(self.name)} (after {timeout_ms} ms)")
         noun = counted(count, "record")
-        visible = [] if selection.is_everything else await self._read(Selection(isolation=isolation))
+        visible = [] if selection.is_everything else await self._read(Selection(isolation=isolation), look=LOOKED_AT)
         parts = present_records(self.name, selection, found, visible, noun, timeout_ms)
         raise RecordsMissing("; ".join([*parts, *await self._hidden(selection)]))
 
@@ -117,7 +121,7 @@ class RemoteTopicOperations:
         """Describe the selected records that `read_committed` leaves out: "1 more in an open transaction"."""
         if selection.isolation != "committed":
             return []
-        everything = await self._read(selection._replace(isolation="uncommitted"))
+        everything = await self._read(selection._replace(isolation="uncommitted"), look=LOOKED_AT)
         counts = Counter(record.state for record in everything if record.state != "committed")
         return [f"{count} more in an {state} transaction" for state, count in sorted(counts.items())]
 

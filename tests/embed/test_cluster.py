@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from kmini import AsyncCluster, Cluster
+from kmini import AsyncCluster, BrokerNotRunning, Cluster
 from kmini.broker.network.socket_server import PortTaken
 from kmini.broker.settings.broker_config import ConfigError
 from kmini.client import Client
 from kmini.client.produce import record
 from kmini.cluster_operations import ClusterOperations
 from kmini.protocol.errors import (
+    CoordinatorLoadInProgress,
     ElectionNotNeeded,
     InvalidReplicationFactor,
     PreferredLeaderNotAvailable,
@@ -403,3 +404,49 @@ def test_coordinators_move_when_they_are_killed(cluster: Cluster) -> None:
         assert coordinator("readers") in {1, 2, 3} - {before}
         cluster.restart(before)
         cluster.wait_until_in_sync("orders")
+
+
+def test_the_same_brokers_coordinate_whichever_topic_comes_first() -> None:
+    found = set()
+    for first in ("group", "transaction", "topic"):
+        with Cluster() as cluster:
+            if first == "topic":
+                cluster.create_topic("invoices", partitions=2)
+            asked = [cluster.coordinator, cluster.transaction_coordinator]
+            for coordinator in asked if first == "group" else reversed(asked):
+                coordinator("billing")
+            names = ("billing", "readers", "shipping")
+            found.add(tuple(coordinator(name) for coordinator in asked for name in names))
+            assert [cluster.replicas("__consumer_offsets", number)[0] for number in range(4)] == [1, 2, 3, 1]
+    assert len(found) == 1
+
+
+def test_a_test_chooses_the_coordinator(cluster: Cluster) -> None:
+    for coordinator, move in (
+        (cluster.coordinator, cluster.move_coordinator),
+        (cluster.transaction_coordinator, cluster.move_transaction_coordinator),
+    ):
+        for broker in (3, 1, 2, 2):
+            move("readers", broker)
+            assert coordinator("readers") == broker
+        with pytest.raises(BrokerNotRunning):
+            move("readers", 7)
+        cluster.kill(3)
+        with pytest.raises(PreferredLeaderNotAvailable):
+            move("readers", 3)
+        cluster.restart(3)
+        until(lambda: 3 in cluster.isr("orders"))
+
+
+def test_a_group_goes_on_at_the_coordinator_that_a_test_chose(cluster: Cluster) -> None:
+    cluster.produce("orders", b"placed")
+    cluster.group("readers").commit({("orders", 0): 1})
+    cluster.move_coordinator("readers", cluster.coordinator("readers") % 3 + 1)
+
+    def is_loaded() -> bool:
+        try:
+            return cluster.group("readers").offsets() == {("orders", 0): 1}
+        except CoordinatorLoadInProgress:
+            return False
+
+    until(is_loaded)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kmini import AsyncTopic, Broker, Cluster, Record, RecordsMissing, Topic, TopicPartitionState
+from kmini.broker.scheduler import Turn
 from kmini.protocol.errors import InvalidTopic, OffsetOutOfRange, RequestTimedOut, UnknownTopicOrPartition
 from kmini.protocol.records.partitioner import partition_for_key
 from support.transactional_clients import Confluent
+from support.until import until
 
 Host = Broker | Cluster
 
@@ -281,3 +284,32 @@ def test_records_are_deleted_in_one_partition_or_in_all(orders: Topic) -> None:
     assert orders.records() == []
     with pytest.raises(OffsetOutOfRange):
         orders.delete_records(2)
+
+
+def test_a_wait_stops_reading_a_thousand_records_after_what_it_waits_for(orders: Topic) -> None:
+    for number in range(1_500):
+        orders.produce(b"%d" % number)
+    assert values(orders.wait_for(1)) == [b"%d" % number for number in range(1_001)]
+    assert len(orders.wait_for(1_200)) == 1_500
+    assert values(orders.wait_for(lambda record: record.value == b"1499")) == [b"1499"]
+
+
+def test_a_wait_in_vain_ends_in_time_though_the_topic_is_long(orders: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not read on to the end before it looks at the clock."""
+    monkeypatch.setattr("kmini.contents.READ_BYTES", 1_000)
+    monkeypatch.setattr("kmini.arrivals.CATCH_UP_MS", 1)
+    monkeypatch.setattr("kmini.arrivals.Turn", lambda: Turn(0.0))
+    for number in range(100):
+        orders.produce(b"%d" % number)
+    began_ns: list[int] = []
+
+    def is_meant(record: Record) -> bool:
+        """Takes longer than the time-out."""
+        began_ns.append(time.monotonic_ns())
+        until(lambda: time.monotonic_ns() - began_ns[0] > 5_000_000)
+        return False
+
+    with pytest.raises(RecordsMissing, match="not all of its records could be read in this time"):
+        orders.wait_for(is_meant, timeout_ms=1)
+    with pytest.raises(RecordsMissing, match=r"after 0 ms: \[\]; 100 others"):
+        orders.wait_for(lambda record: False, timeout_ms=0)

@@ -193,6 +193,8 @@ OF_A_CLUSTER = [
     Step("move_leader", ("orders",), None),
     Step("coordinator", ("billing",), int),
     Step("transaction_coordinator", ("billing-1",), int),
+    Step("move_coordinator", ("billing", 9), BrokerNotRunning),
+    Step("move_transaction_coordinator", ("billing-1", 9), BrokerNotRunning),
     Step("kill", (9,), BrokerNotRunning),
     Step("kill", (1,), None),
     Step("leader", ("orders",), 2),

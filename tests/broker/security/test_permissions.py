@@ -123,6 +123,10 @@ KAFKAS: dict[str, str] = {
     "DescribeLogDirs": "DESCRIBE CLUSTER",
     "SaslAuthenticate": "",
     "CreatePartitions": "ALTER TOPIC",
+    "CreateDelegationToken": "",
+    "RenewDelegationToken": "",
+    "ExpireDelegationToken": "",
+    "DescribeDelegationToken": "",
     "DeleteGroups": "DELETE GROUP",
     "ElectLeaders": "ALTER CLUSTER",
     "IncrementalAlterConfigs": "ALTER_CONFIGS TOPIC, ALTER_CONFIGS GROUP, ALTER_CONFIGS CLUSTER",
@@ -161,7 +165,8 @@ def test_each_api_needs_the_operations_that_kafka_documents() -> None:
 
 def test_every_api_needs_permissions_or_is_open_to_every_client() -> None:
     is_open = {handler.request.name for handler in loaded(HANDLERS).values() if not handler.needs}
-    assert is_open == {"ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"}
+    tokens = {f"{act}DelegationToken" for act in ("Create", "Renew", "Expire", "Describe")}
+    assert is_open == {"ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"} | tokens
     assert all(handler.guard is not None for handler in loaded(HANDLERS).values() if handler.needs)
     for need in NEEDS:
         assert need.permission.code in REFUSALS

@@ -68,7 +68,7 @@ def test_a_wrong_body_is_refused_with_its_place(api: ControlApi, name: str) -> N
         ("/topics/orders/records?partition=NaN", "/partition"),
         ("/topics/orders/records?partition=-1", "/partition"),
         ("/topics/orders/records?isolation=none", "/isolation"),
-        ("/topics/orders/records?limit=1", "/limit"),
+        ("/topics/orders/records?limit=0", "/limit"),
         ("/topics/orders/records?partition=0&partition=1", "/partition"),
         ("/topics/orders/records?decode=", "/decode"),
         ("/requests?since=x", "/since"),
@@ -215,6 +215,22 @@ def test_headers_that_do_not_come_end_their_connection(api: ControlApi, monkeypa
         second.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health/live HTTP/1.1\r\nHo")
         assert answers.read().count(b"HTTP/1.1") <= 1
     assert api.done("GET", "/topics") == ["orders"]
+
+
+def test_headers_that_have_begun_have_as_long_as_a_body(api: ControlApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also bytes of them that come one by one give them no longer time; a connection without any may stay."""
+    assert http_serving.READ_S == 10
+    monkeypatch.setattr(http_serving, "READ_S", 0.05)
+    with api.raw() as unused, api.raw() as slow, unused.makefile("rb") as answers:
+        slow.sendall(b"G")
+        slow.sendall(b"ET /metrics HTTP/1.1\r\nHost: loc")
+        assert slow.recv(1) == b""
+        for _ in range(2):
+            unused.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            while answers.readline() != b"\r\n":
+                pass
+            assert answers.read(len(b'{"is_live": true}')) == b'{"is_live": true}'
 
 
 def test_a_request_that_waits_is_served_after_the_time_for_headers(

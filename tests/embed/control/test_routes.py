@@ -10,6 +10,7 @@ from kmini import Broker, Cluster
 from kmini.clock_handle import Clock, ClockOperations
 from kmini.control.control_operations import ControlOperations, TopicControl
 from kmini.control.fault_control import FaultControl, RuleControl
+from kmini.control.record_pages import HostPages, TopicPages
 from kmini.control.report_control import ReportControl
 from kmini.control.routes import ROUTE_OF, ROUTES, Route
 from kmini.fault_handle import Fault, Faults
@@ -20,10 +21,10 @@ from kmini.topic_handle import Topic, TopicOperations
 from kmini.transaction_handle import TransactionOperations, Transactions
 from support.for_each import for_each
 
-HOST = (SharedOperations, ControlOperations)
+HOST = (SharedOperations, HostPages, ControlOperations)
 
 HANDLES = {
-    Topic: (TopicOperations,),
+    Topic: (TopicOperations, TopicPages),
     Group: (GroupOperations,),
     Faults: (FaultControl,),
     Fault: (RuleControl,),

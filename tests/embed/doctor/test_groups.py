@@ -10,6 +10,7 @@ import pytest
 from kmini import Broker
 from kmini.protocol.errors import TopicAuthorizationFailed
 from support.small_client import SmallClient
+from support.transactional_clients import Confluent
 from support.until import PATIENCE, until
 
 from .conftest import Examine
@@ -28,6 +29,34 @@ def test_a_group_without_members_whose_records_wait_is_named(diagnose: Examine, 
     found = diagnose(broker.bootstrap_servers)["group-without-members"]
     assert found.text == "group billing has no members, and 3 records of orders wait for it"
     assert f"kmini group delete billing -b {broker.bootstrap_servers}" in found.change
+
+
+def test_markers_of_transactions_and_what_is_aborted_are_no_records_that_wait(
+    diagnose: Examine, broker: Broker
+) -> None:
+    broker.group("billing").commit({("orders", 0): 6})
+    client = Confluent(broker.bootstrap_servers, "billing-1")
+    for end in (client.commit, client.abort):
+        client.begin()
+        client.produce("orders", b"in a transaction")
+        end()
+    client.close()
+    found = diagnose(broker.bootstrap_servers)
+    assert broker.offsets("orders").high_watermark == 9
+    assert "group-without-members" not in found
+    assert "group billing has no members, and has committed orders-0@6" in found["group-at-the-end"].text
+    broker.group("billing").commit({("orders", 0): 4})
+    found = diagnose(broker.bootstrap_servers)
+    assert found["group-without-members"].text == "group billing has no members, and 2 records of orders wait for it"
+
+
+def test_where_records_are_not_looked_at_a_lag_is_one_of_offsets(
+    diagnose: Examine, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kmini.doctor.waiting_records.MOST_OFFSETS", 2)
+    broker.group("billing").commit({("orders", 0): 2})
+    text = diagnose(broker.bootstrap_servers)["group-without-members"].text
+    assert "3 records of orders wait for it (by offsets: markers that end transactions are among them" in text
 
 
 def test_a_group_at_the_end_sees_nothing(diagnose: Examine, broker: Broker) -> None:

@@ -18,18 +18,22 @@ from support import apache_kafka
 BELOW_4_0 = {
     "AlterReplicaLogDirs": 1,
     "CreateAcls": 1,
+    "CreateDelegationToken": 1,
     "CreateTopics": 2,
     "DeleteAcls": 1,
     "DeleteTopics": 1,
     "DescribeAcls": 1,
     "DescribeConfigs": 1,
+    "DescribeDelegationToken": 1,
     "DescribeLogDirs": 1,
+    "ExpireDelegationToken": 1,
     "Fetch": 4,
     "ListOffsets": 1,
     "OffsetCommit": 2,
     "OffsetFetch": 1,
     "OffsetForLeaderEpoch": 2,
     "Produce": 3,
+    "RenewDelegationToken": 1,
     "WriteTxnMarkers": 1,
 }
 """The first version that Apache Kafka 4.3 still has (KIP-896); ours begin with those of 3.9."""

@@ -32,6 +32,12 @@ NOT_IN_THEIR_TABLES = {
         for version in (0, 1)
     },
     **{
+        f"{name}DelegationToken{kind} v{version}": "it has no delegation tokens"
+        for name, last in (("Create", 3), ("Renew", 2), ("Expire", 2), ("Describe", 3))
+        for kind in ("Request", "Response")
+        for version in range(last + 1)
+    },
+    **{
         f"StreamsGroup{name}{kind} v0": "it has no Kafka Streams"
         for name in ("Heartbeat", "Describe")
         for kind in ("Request", "Response")

@@ -8,7 +8,7 @@ from typing import Any
 from kmini.broker.api.request_context import CloseConnection, Context
 from kmini.broker.broker import BrokerServer
 from kmini.broker.handlers import HANDLERS
-from kmini.broker.security.resources import Principal
+from kmini.broker.security.resources import ANONYMOUS, Principal
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.schema import Request
 from support.broker.access_rules import HOST
@@ -36,6 +36,8 @@ def context_of(broker: BrokerServer, version: int) -> Context:
         listener=SimpleNamespace(name="PLAINTEXT", advertised=None),
         arrived_at=("client-side.example", 19092),
         peer=("192.0.2.7", 40000),
+        principal=ANONYMOUS,
+        sasl=None,
         waiting=None,
         is_closing=False,
     )
@@ -77,3 +79,10 @@ async def ask_as_user(broker: BrokerServer, user: str, request: Request, version
     except KafkaError as error:
         answer = handler.request.response(error_code=error.code)
     return None if answer is None else type(answer).decode(b"".join(answer.encode(version)), version)
+
+
+def authenticated(broker: BrokerServer, version: int, user: str = "alice") -> Context:
+    """The context of requests of a connection that has authenticated as a user."""
+    context = context_of(broker, version)
+    context.connection.principal, context.connection.sasl = Principal.user(user), object()  # type: ignore[assignment]
+    return context

@@ -49,7 +49,6 @@ class Coordinators:
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             topics.create_missing(broker, name)
         topics.create(broker, "t", partitions=3)
-        self.cluster.move_leader(TopicPartition(TRANSACTION_STATE, 0), self.leader.node_id)
 
     async def end(self) -> None:
         await asyncio.gather(*self._waiting, return_exceptions=True)

@@ -1,0 +1,23 @@
+"""ExpireDelegationToken, versions 0 to 2: refuse to end a token: there are no tokens (KIP-48).
+
+The answer is that of Apache Kafka without `delegation.token.secret.key`.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import DelegationTokenAuthDisabled
+from ...protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from ..api.registry import handles
+from ..api.request_context import Context
+from ..security.delegation_tokens import refusal
+from ..security.permission_kinds import OPEN
+
+
+@handles(ExpireDelegationTokenRequest, needs=OPEN)
+async def expire_delegation_token(
+    request: ExpireDelegationTokenRequest, context: Context
+) -> ExpireDelegationTokenResponse:
+    """Refuse, as for every token."""
+    error = refusal(context.connection.sasl)
+    expiry_ms = 0 if error is DelegationTokenAuthDisabled else -1
+    return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=expiry_ms)
