@@ -134,7 +134,15 @@ async def test_what_clients_write_while_the_clock_is_moved_is_seen_to_once_and_n
     done: list[str] = []
     retain = broker.replica_manager.retain
     monkeypatch.setattr(broker.replica_manager, "retain", lambda one: done.append("retention") or retain(one))
-    monkeypatch.setattr("kmini.broker.logs.log_maintenance.write_offsets", lambda *_: done.append("checkpoint"))
+    filesystem = broker.logs.filesystem
+    rename = filesystem.rename
+
+    def count_checkpoints(source: str, target: str) -> None:
+        if target.endswith(("recovery-point-offset-checkpoint", "replication-offset-checkpoint")):
+            done.append("checkpoint")
+        rename(source, target)
+
+    monkeypatch.setattr(filesystem, "rename", count_checkpoints)
     append(broker, partition)
     before = partition.log.log_end_offset
     is_over = False
