@@ -33,7 +33,9 @@ from support.stages import ROOT, SHARDS, STAGES, Shard, lanes
 
 MOST_FLAKY = 3
 """Flaky tests that a green run may have."""
-SHARD_TIMEOUT_S = 1800
+NO_TESTS = 5
+"""How pytest exits where the arguments leave it none."""
+SHARD_TIMEOUT_S = 1200
 HAMMERED = 20
 SLOWEST = 10
 QUARANTINE = ROOT / "tests" / "quarantine.tsv"
@@ -86,7 +88,8 @@ def run_pytest(stage: str, shard: Shard, tests: Sequence[str], arguments: Sequen
         except subprocess.TimeoutExpired as error:
             output = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else error.stdout or ""
             return _outcome(shard, results, output, f"not done after {SHARD_TIMEOUT_S} s")
-        return _outcome(shard, results, done.stdout, None if done.returncode in (0, 1) else f"exit {done.returncode}")
+        is_done = done.returncode in (0, 1, NO_TESTS)
+        return _outcome(shard, results, done.stdout, None if is_done else f"exit {done.returncode}")
 
 
 def _outcome(shard: Shard, results: Path, output: str, broken: str | None) -> Outcome:
@@ -97,7 +100,7 @@ def _outcome(shard: Shard, results: Path, output: str, broken: str | None) -> Ou
     failures = [
         Failure(line["test"], line["error"], line["unforgiven"], shard) for line in tests if line["outcome"] == "failed"
     ]
-    if not failures and broken is None and (not lines or lines[-1]["ended"] != 0):
+    if not failures and broken is None and (not lines or lines[-1]["ended"] not in (0, NO_TESTS)):
         broken = "pytest failed beside its tests"
     count = {what: sum(line["outcome"] == what for line in tests) for what in ("passed", "skipped")}
     durations_s = {line["test"]: line["duration_s"] for line in tests}

@@ -21,7 +21,7 @@ from support.stages import STAGES, stage_of, stages_in
 
 guard = Guard()
 
-BROKER_ERROR = re.compile(r"^(?:ERROR|CRITICAL)\s+kmini\.|^Traceback \(most recent", re.MULTILINE)
+BROKER_ERROR = re.compile(r"^(?:ERROR|CRITICAL)\s+kmini\.", re.MULTILINE)
 """In the log that pytest captured."""
 SERVER_ERROR = re.compile(r"^\S+ \S+ (?:ERROR|CRITICAL) kmini|^Traceback \(most recent", re.MULTILINE)
 """In what a `kmini serve` of the test has written."""
