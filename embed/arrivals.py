@@ -142,6 +142,17 @@ class _Read:
     """The first ones of them."""
 
 
+async def until_read(operations: SharedOperations, reading: Reading, wanted: int, timeout_ms: int) -> None:
+    """Wait until `reading` has this number of records. Raises RecordsMissing."""
+    deadline_ms = operations.clock.liveness_ms() + timeout_ms
+    is_read = await reading.catch_up(timeout_ms)
+    left_ms = max(deadline_ms - operations.clock.liveness_ms(), 0)
+    if not (is_read and await operations._wait_until(reading, left_ms)):
+        raise RecordsMissing(
+            missing_records(operations, reading, counted(wanted, "record"), timeout_ms, is_read=is_read)
+        )
+
+
 # --- the sentence about what was there
 
 

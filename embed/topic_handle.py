@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kmini.argument_checks import ARGUMENTS
-from kmini.arrivals import Reading, RecordsMissing, missing_records
+from kmini.arrivals import Reading, until_read
 from kmini.broker.broker import BrokerServer
 from kmini.broker.replication.partition import Partition
 from kmini.contents import Isolation, PartitionOffsets, Position, Record, RecordPage, shown_in_turns
 from kmini.expectation import Expectation
 from kmini.followers import followers_of, until_in_step
 from kmini.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
-from kmini.phrases import counted
 from kmini.protocol.errors import PolicyViolation
 from kmini.protocol.messages.delete_records import HIGH_WATERMARK
 from kmini.protocol.records.partitioner import partition_for_key
@@ -21,6 +20,8 @@ from kmini.selection import Mark, Predicate, Selection
 from kmini.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from kmini.storage.cleaner.stats import PassReport
 
 
@@ -86,7 +87,9 @@ class TopicOperations:
         """
         return await self.page(self.selection(partition, key, [where], since, isolation))
 
-    async def page(self, selection: Selection, most: int | None = None, *, begin: Position = BEGINNING) -> RecordPage:
+    def page(
+        self, selection: Selection, most: int | None = None, *, begin: Position = BEGINNING
+    ) -> Awaitable[RecordPage]:
         """The selected records from a position on: all, or a page of at most `most`. Raises UnknownTopicOrPartition,
         LeaderNotAvailable."""
         topic_id = self._operations.known_topic(self.name).id
@@ -97,7 +100,7 @@ class TopicOperations:
             if number >= begin.partition:
                 starts[led.log] = max(start, begin.offset) if number == begin.partition else start
         check = self._operations.check_leads
-        return await shown_in_turns(starts, selection.isolation, check=check, takes=selection.takes, most=most)
+        return shown_in_turns(starts, selection.isolation, check=check, takes=selection.takes, most=most)
 
     async def mark(self) -> Mark:
         """This moment, for `since` of `records` and `wait_for`. The topic need not exist yet.
@@ -139,17 +142,8 @@ class TopicOperations:
         count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
         selection = self.selection(partition, key, [predicate, where], since, isolation)
         reading = Reading(self._operations, self.name, selection, count)
-        await self.wait(reading, count, timeout_ms)
+        await until_read(self._operations, reading, count, timeout_ms)
         return reading.records()
-
-    async def wait(self, reading: Reading, wanted: int, timeout_ms: int) -> None:
-        """Wait until `reading` has this number of records. Raises RecordsMissing."""
-        deadline_ms = self._operations.clock.liveness_ms() + timeout_ms
-        is_read = await reading.catch_up(timeout_ms)
-        left_ms = max(deadline_ms - self._operations.clock.liveness_ms(), 0)
-        if not (is_read and await self._operations._wait_until(reading, left_ms)):
-            missing = missing_records(self._operations, reading, counted(wanted, "record"), timeout_ms, is_read=is_read)
-            raise RecordsMissing(missing)
 
     def selection(
         self,

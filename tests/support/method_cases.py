@@ -25,6 +25,7 @@ GOOD: dict[str, Any] = {
     "path": "seed.jsonl",
     "snapshot": "seed",
     "timeout_ms": 1,
+    "to": 1,
     "topic": "orders",
     "torn": "orders",
     "transactional_id": "billing-1",
