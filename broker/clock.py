@@ -191,6 +191,7 @@ class MovableClock(Clock):
         self._prune_at = 64
         self._times_set_back = 0
         self._one_at_a_time = asyncio.Lock()
+        self.move = None
         self.moves: deque[tuple[float, int]] = deque([(0.0, ahead_ms)], maxlen=MOVES)
         """When log time was moved, by `time.perf_counter`, and how far it was ahead from then on; the first one is the
         start."""
