@@ -193,7 +193,7 @@ CLEANER = (
         "becomes the header of a batch",
         "ends the cleaning of its log until the next start",
         "a log of an old Kafka is to be cleaned too",
-        "storage/cleaner/test_clean.py::test_the_last_message_of_an_old_format_in_a_group_stays_as_an_empty_batch",
+        "storage/cleaner/test_clean.py::test_the_last_message_of_an_old_format_in_a_pass_stays_as_an_empty_batch",
     ),
     Behaviour(
         "a segment with more index entries than `segment.index.bytes` has room for, once it is cleaned",
