@@ -32,11 +32,12 @@ async def test_orders_are_billed_once_each_when_the_coordinator_of_transactions_
     async with Shop(cluster) as shop:
         for order in ("1", "2", "3"):
             await shop.place(order, cents=100)
+    # Another broker than that of the group: librdkafka 2.16 may hang if both die at once (issue 5511).
+    kafka_cluster.move_coordinator("billing", 1)
+    kafka_cluster.move_transaction_coordinator("billing-1", 2)
     billing = await asyncio.to_thread(open_billing, cluster)
     assert await asyncio.to_thread(billing.bill_next) == "1"
-    dead = kafka_cluster.transaction_coordinator("billing-1")
-    assert dead != kafka_cluster.coordinator("billing"), "librdkafka 2.16 may hang if both die at once (issue 5511)"
-    kafka_cluster.kill(dead)
+    kafka_cluster.kill(2)
     assert [await asyncio.to_thread(billing.bill_next) for _ in range(2)] == ["2", "3"]
     invoices = await asyncio.to_thread(lambda: [*read(cluster, "invoices")])
     assert [invoice.key() for invoice in invoices] == [b"1", b"2", b"3"]
