@@ -141,7 +141,7 @@ class GroupCoordinator:
         """The group as its partition holds it."""
         if not stored.changes:
             return ClassicGroup.restored(group_id, stored.metadata, stored.offsets)
-        group: ModernGroup[Any] = self._lives[stored.kind].new(group_id)
+        group: ModernGroup[Any, Any, Any] = self._lives[stored.kind].new(group_id)
         group.is_shown, group.offsets = True, stored.offsets
         for change in stored.changes:
             change.apply(group)
@@ -224,7 +224,7 @@ class GroupCoordinator:
         """The groups of which the high watermark covers a record."""
         return [group for group in self.groups.values() if group.is_shown]
 
-    def life_of(self, group: ModernGroup[Any]) -> GroupLife[Any, Any]:
+    def life_of(self, group: ModernGroup[Any, Any, Any]) -> GroupLife[Any, Any]:
         """What happens to the groups of its kind."""
         return self._lives[group.group_type]
 

@@ -1,32 +1,24 @@
 """A consumer group as data: exactly what its records say, and indexes of it.
 
 This module neither waits nor writes nor reads a clock. Only `state_changes.py` changes a group.
-
-| state       | when                                                                          |
-|-------------|-------------------------------------------------------------------------------|
-| Empty       | it has no members                                                             |
-| Assigning   | the target assignment is older than the group epoch                           |
-| Reconciling | a member does not have its target yet                                         |
-| Stable      | every member has its target                                                   |
-| Dead        | its tombstones are being replicated                                           |
+`modern/modern_group.py` has its states.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from ....protocol.consumer_protocol import PROTOCOL_TYPE
 from ..modern.modern_group import ModernGroup
 from ..modern.record_format import CONSUMER
-from .fencing import check_commit, check_fetch
 from .members import NEW, CurrentAssignment, Expression, Membership, MemberState, Partitions
 
 if TYPE_CHECKING:
     from ...coordinators.coordinator_topic import KeyValue
-    from ..group import Committer, Place
+    from ..group import Place
 
 
 class ConsumerGroupState(Enum):
@@ -39,20 +31,20 @@ class ConsumerGroupState(Enum):
     DEAD = "Dead"
 
 
-class ConsumerGroup(ModernGroup[Membership]):
-    """A group of the consumer protocol, which members of the classic protocol may join as well (a mixed group)."""
+class ConsumerGroup(ModernGroup[Membership, CurrentAssignment, Mapping[bytes, Collection[int]]]):
+    """A group of the consumer protocol, which members of the classic protocol may join as well (a mixed group). Targets
+    are partitions by topic id."""
 
     group_type = CONSUMER
-    empty_state = ConsumerGroupState.EMPTY
-    stable_state = ConsumerGroupState.STABLE
+    states = ConsumerGroupState
+    settled = MemberState.STABLE
+    unrevoked = MemberState.UNREVOKED_PARTITIONS
+    new_member = NEW
 
     def __init__(self, group_id: str, default_assignor: str) -> None:
         super().__init__(group_id)
         self.default_assignor = default_assignor
         """The assignor where no member names one."""
-        self.currents: dict[str, CurrentAssignment] = {}
-        self.targets: dict[str, Mapping[bytes, Collection[int]]] = {}
-        """Target assignments by member id: partitions by topic id."""
         self.expressions: dict[str, Expression] = {}
         """The regular expressions that were resolved."""
         self.static_members: dict[str, str] = {}
@@ -71,25 +63,6 @@ class ConsumerGroup(ModernGroup[Membership]):
         self._owners: dict[bytes, dict[int, str]] = {}
         """The member that has a partition, by topic id and partition: assigned, or not given up."""
 
-    # --- state
-
-    @property
-    def state(self) -> ConsumerGroupState:
-        if self._is_removed:
-            return ConsumerGroupState.DEAD
-        if not self.memberships:
-            return ConsumerGroupState.EMPTY
-        if self.epoch > self.assignment_epoch:
-            return ConsumerGroupState.ASSIGNING
-        if all(self.is_reconciled(member_id) for member_id in self.memberships):
-            return ConsumerGroupState.STABLE
-        return ConsumerGroupState.RECONCILING
-
-    def is_reconciled(self, member_id: str) -> bool:
-        """Whether a member has its target of the assignment epoch."""
-        current = self.current(member_id)
-        return current.state is MemberState.STABLE and current.epoch == self.assignment_epoch
-
     @property
     def shown_protocol_type(self) -> str:
         return PROTOCOL_TYPE
@@ -100,9 +73,13 @@ class ConsumerGroup(ModernGroup[Membership]):
 
     # --- members
 
-    def current(self, member_id: str) -> CurrentAssignment:
-        """What a member has been assigned."""
-        return self.currents.get(member_id, NEW)
+    def speaks_classic(self, member_id: str) -> bool:
+        return self.memberships[member_id].classic is not None
+
+    def assigned_at(self, member_id: str, place: Place) -> int | None:
+        current = self.current(member_id)
+        epoch = current.assigned.get(place.topic_id, {}).get(place.partition)
+        return current.revoking.get(place.topic_id, {}).get(place.partition) if epoch is None else epoch
 
     def is_free(self, member_id: str, topic_id: bytes, partition: int) -> bool:
         """Whether no other member than this one has the partition."""
@@ -112,9 +89,6 @@ class ConsumerGroup(ModernGroup[Membership]):
         """The assignor that most members name; the default if none names one."""
         votes = self.assignor_votes
         return max(votes, key=votes.__getitem__) if votes else self.default_assignor
-
-    def epoch_of(self, member_id: str) -> int:
-        return self.current(member_id).epoch
 
     def topics_of(self, members: Iterable[Membership]) -> set[str]:
         topics: set[str] = set()
@@ -145,12 +119,6 @@ class ConsumerGroup(ModernGroup[Membership]):
             for regex in self.expression_subscribers
             if regex in self.expressions
         )
-
-    def check_commit(self, committer: Committer, places: Callable[[], Iterable[Place]]) -> None:
-        check_commit(self, committer, places)
-
-    def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        check_fetch(self, member_id, epoch)
 
     # --- records
 
@@ -214,7 +182,6 @@ class ConsumerGroup(ModernGroup[Membership]):
 
     def _copied(self) -> ConsumerGroup:
         copy = ConsumerGroup(self.group_id, self.default_assignor)
-        copy.currents, copy.targets = dict(self.currents), dict(self.targets)
         copy.expressions, copy.assignor_votes = dict(self.expressions), Counter(self.assignor_votes)
         return copy
 

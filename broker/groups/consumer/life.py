@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from ...network.peer_log import PeerLog
 from ...scheduler import run_now
 from ..classic.classic_group import ClassicGroup
-from ..group import Departure, Group
+from ..group import Departure
 from ..modern.group_life import GroupLife
 from ..modern.timers import Wait
 from . import state_changes
 from .consumer_group import ConsumerGroup
 from .downgrade import classic_group, may_downgrade
-from .members import Membership, MemberState
+from .members import Membership
 from .state_changes import Change, CurrentChange, GroupEpoch, MembershipChange
 
 if TYPE_CHECKING:
@@ -50,12 +50,6 @@ class ConsumerGroupLife(GroupLife[ConsumerGroup, Membership]):
 
     def next_epoch(self, group: ConsumerGroup, metadata_hash: int) -> Change:
         return GroupEpoch(group.epoch + 1, metadata_hash, self.catalog.version)
-
-    def revoking_epoch(self, group: ConsumerGroup, member_id: str) -> int | None:
-        current = group.currents.get(member_id)
-        if member_id not in group.memberships or current is None:
-            return None
-        return current.epoch if current.state is MemberState.UNREVOKED_PARTITIONS else None
 
     # --- becoming a classic group
 
@@ -111,7 +105,3 @@ class ConsumerGroupLife(GroupLife[ConsumerGroup, Membership]):
             self.timers.cancel(group.group_id, change.member_id)
         elif change.membership.classic is None:
             self.timers.cancel(group.group_id, change.member_id, Wait.JOIN, Wait.SYNC)
-
-    def _replaced(self, former: Group) -> None:
-        if isinstance(former, ClassicGroup):
-            self._classic.upgraded(former)

@@ -7,21 +7,16 @@ without a value is a tombstone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..modern.changes import Change as ChangeOf
-from ..modern.record_format import decode, encode, group_key, member_key
+from ..modern.record_format import decode, encode, group_key, member_key, with_epochs
 from . import consumer_group_records as records
 from .members import ClassicMetadata, CurrentAssignment, Expression, Membership, MemberState, Partitions
 
 if TYPE_CHECKING:
     from ...coordinators.coordinator_topic import KeyValue
     from .consumer_group import ConsumerGroup
-
-NO_EPOCH = -1
-"""The assignment epoch after its tombstone."""
-
 
 Change = ChangeOf["ConsumerGroup"]
 """A change of a consumer group."""
@@ -92,8 +87,7 @@ class AssignmentEpoch(NamedTuple):
         return key, encode(value)
 
     def apply(self, group: ConsumerGroup) -> None:
-        group.assignment_epoch = NO_EPOCH if self.epoch is None else self.epoch
-        group.assigned_at_ms = self.assigned_at_ms
+        group.put_assignment_epoch(self.epoch, self.assigned_at_ms)
 
 
 class TargetChange(NamedTuple):
@@ -117,10 +111,7 @@ class TargetChange(NamedTuple):
         return key, encode(value)
 
     def apply(self, group: ConsumerGroup) -> None:
-        if self.target is None:
-            group.targets.pop(self.member_id, None)
-        else:
-            group.targets[self.member_id] = self.target
+        group.put_target(self.member_id, self.target)
 
 
 class CurrentChange(NamedTuple):
@@ -274,13 +265,7 @@ def _encoded(partitions: Partitions) -> list[_Places]:
 
 
 def _decoded(places: Iterable[_Places], member_epoch: int) -> Partitions:
-    """Partitions with their assignment epochs; a record of an older version has none, and the member epoch counts."""
-    return {
-        one.topic_id: dict(
-            zip_longest(one.partitions, (one.assignment_epochs or ())[: len(one.partitions)], fillvalue=member_epoch)
-        )
-        for one in places
-    }
+    return {one.topic_id: with_epochs(one.partitions, one.assignment_epochs, member_epoch) for one in places}
 
 
 def _encoded_classic(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from ...api.error_mapping import kafka_error
 from ...network.peer_log import PeerLog
 from ...scheduler import run_now
+from ..classic.classic_group import ClassicGroup
 from ..group import Departure, Group
 from .changes import Change
 from .group_turns import GroupTurns
@@ -38,7 +39,7 @@ RETRY_MS = 500
 """Milliseconds until a member whose time is over is removed again, after that could not be stored."""
 
 M = TypeVar("M", bound=Member)
-G = TypeVar("G", bound=ModernGroup[Any])
+G = TypeVar("G", bound=ModernGroup[Any, Any, Any])
 
 
 class Coordinated(NamedTuple):
@@ -63,7 +64,7 @@ class Coordinated(NamedTuple):
 class GroupLife(ABC, Generic[G, M]):
     """The groups of one kind in one coordinator, and what happens to all of them. Belongs to the broker's loop."""
 
-    kind: ClassVar[type[ModernGroup[Any]]]
+    kind: ClassVar[type[ModernGroup[Any, Any, Any]]]
 
     def __init__(self, shared: Coordinated) -> None:
         self.config = shared.config
@@ -95,9 +96,13 @@ class GroupLife(ABC, Generic[G, M]):
     def next_epoch(self, group: G, metadata_hash: int) -> Change[G]:
         """The change to the epoch after the present one, whose members read topics of this hash."""
 
-    @abstractmethod
     def revoking_epoch(self, group: G, member_id: str) -> int | None:
         """The epoch of a member that is asked to give up something; None for any other."""
+        current = group.currents.get(member_id)
+        if member_id not in group.memberships or current is None or current.state is not group.unrevoked:
+            return None
+        epoch: int = current.epoch
+        return epoch
 
     def loaded(self, group: G) -> None:
         """Begin the time-outs of a loaded group's members anew."""
@@ -233,8 +238,8 @@ class GroupLife(ABC, Generic[G, M]):
             change.apply(group)
             self._follow(group, change)
         replaced = self.groups.get(group.group_id)
-        if replaced is not None and replaced is not group:
-            self._replaced(replaced)
+        if isinstance(replaced, ClassicGroup):
+            self._classic.upgraded(replaced)
         self.groups.put(group)
         self._appended(group, batch)
         self._changed(group.group_id)
@@ -242,9 +247,6 @@ class GroupLife(ABC, Generic[G, M]):
     @abstractmethod
     def _follow(self, group: G, change: Change[G]) -> None:
         """Start or cancel the time-outs that a change, which was applied, begins or ends."""
-
-    def _replaced(self, former: Group) -> None:
-        """A group has taken the place of one of another kind."""
 
     def note(self, group: G, gone: Iterable[Departure]) -> None:
         """Let the group remember these members."""

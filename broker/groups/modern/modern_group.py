@@ -1,19 +1,31 @@
 """A group that the coordinator assigns, as data: exactly what its records say, and indexes of it.
 
 This module neither waits nor writes nor reads a clock. Only changes (`changes.py`) change a group.
+
+| state       | when                                                                                    |
+|-------------|-----------------------------------------------------------------------------------------|
+| Empty       | it has no members                                                                       |
+| NotReady    | of a streams group: not all topics of its topology exist, or they do not fit            |
+| Assigning   | the target assignment is older than the group epoch                                     |
+| Reconciling | a member does not have its target yet                                                   |
+| Stable      | every member has its target                                                             |
+| Dead        | its tombstones are being replicated                                                     |
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from ..group import Group
+from .fencing import check_commit, check_fetch
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ..group import Committer, Place
 
 FIRST_EPOCH = 1
 """Group epoch and assignment epoch of a group without records: the first member gets epoch 2, as in Apache Kafka."""
@@ -32,14 +44,35 @@ class Member(Protocol):
     def rebalance_timeout_ms(self) -> int: ...
 
 
+class Assigned(Protocol):
+    """What a member of any kind has been assigned."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def state(self) -> Enum: ...
+
+
 M = TypeVar("M", bound=Member)
+A = TypeVar("A", bound=Assigned)
+T = TypeVar("T")
+
+NO_EPOCH = -1
+"""The assignment epoch of a group without a target assignment."""
 
 
-class ModernGroup(Group, Generic[M]):
-    """A group of members that are assigned their share by heartbeats."""
+class ModernGroup(Group, Generic[M, A, T]):
+    """A group of members that are assigned their share by heartbeats. A is what a member has, T what it is to have."""
 
-    empty_state: ClassVar[Enum]
-    stable_state: ClassVar[Enum]
+    states: ClassVar[type[Enum]]
+    """The states of such a group, whose values are the names that clients are given."""
+    settled: ClassVar[Enum]
+    """The state of a member that has its target of its epoch."""
+    unrevoked: ClassVar[Enum]
+    """The state of a member that is asked to give up something."""
+    new_member: ClassVar[Any]
+    """What a member has that has just joined."""
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -52,22 +85,62 @@ class ModernGroup(Group, Generic[M]):
         self.assigned_at_ms = 0
         """When the target assignment was computed, in log time; 0 if that is not known."""
         self.memberships: dict[str, M] = {}
+        self.currents: dict[str, A] = {}
+        """What members have, by member id."""
+        self.targets: dict[str, T] = {}
+        """What members are to have, by member id."""
         self.metadata_version: int | None = None
         """The version of the cluster's metadata at which the metadata hash was compared last; None since loading."""
         self._is_removed = False
-        self._held_back: list[ModernGroup[M]] = []
+        self._held_back: list[ModernGroup[M, A, T]] = []
         """The group before each change that is not replicated, for readers; the first one is shown."""
 
     # --- state
 
     @property
-    @abstractmethod
     def state(self) -> Enum:
-        """The state, whose value is the name that clients are given."""
+        return self.states[self._state()]
 
-    @abstractmethod
+    def _state(self) -> str:
+        if self._is_removed:
+            return "DEAD"
+        if not self.memberships:
+            return "EMPTY"
+        if not self.is_ready:
+            return "NOT_READY"
+        if self.epoch > self.assignment_epoch:
+            return "ASSIGNING"
+        return "STABLE" if all(map(self.is_reconciled, self.memberships)) else "RECONCILING"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether members can be assigned anything."""
+        return True
+
+    def is_reconciled(self, member_id: str) -> bool:
+        """Whether a member has its target of the assignment epoch."""
+        current = self.current(member_id)
+        return current.state is self.settled and current.epoch == self.assignment_epoch
+
+    # --- members
+
+    def current(self, member_id: str) -> A:
+        """What a member has been assigned."""
+        current: A = self.currents.get(member_id, self.new_member)
+        return current
+
     def epoch_of(self, member_id: str) -> int:
         """The epoch of a member."""
+        return self.current(member_id).epoch
+
+    def speaks_classic(self, member_id: str) -> bool:
+        """Whether a member speaks the classic protocol."""
+        return False
+
+    @abstractmethod
+    def assigned_at(self, member_id: str, place: Place) -> int | None:
+        """The epoch at which a member was assigned a partition; None if it does not have it. One that it is asked to
+        give up counts until it has."""
 
     @abstractmethod
     def topics_of(self, members: Iterable[M]) -> set[str]:
@@ -91,7 +164,7 @@ class ModernGroup(Group, Generic[M]):
 
     @property
     def is_stable(self) -> bool:
-        return self.state is self.stable_state
+        return self._state() == "STABLE"
 
     @property
     def is_alive(self) -> bool:
@@ -118,6 +191,26 @@ class ModernGroup(Group, Generic[M]):
     def check_delete_offsets(self) -> None:
         """As in Kafka: members are no obstacle, only their subscriptions are."""
 
+    def check_commit(self, committer: Committer, places: Callable[[], Iterable[Place]]) -> None:
+        check_commit(self, committer, places)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        check_fetch(self, member_id, epoch)
+
+    # --- changes
+
+    def put_target(self, member_id: str, target: T | None) -> None:
+        """Note what a member is to have; None removes it."""
+        if target is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = target
+
+    def put_assignment_epoch(self, epoch: int | None, assigned_at_ms: int) -> None:
+        """Note the group epoch that the target assignment belongs to; None if there is none any more."""
+        self.assignment_epoch = NO_EPOCH if epoch is None else epoch
+        self.assigned_at_ms = assigned_at_ms
+
     # --- the group up to the high watermark
 
     @property
@@ -127,7 +220,7 @@ class ModernGroup(Group, Generic[M]):
 
     @property
     def shown_state(self) -> Enum:
-        return self.empty_state if self._is_removed else self.shown.state
+        return self.states["EMPTY"] if self._is_removed else self.shown.state
 
     @property
     def is_replicated(self) -> bool:
@@ -139,10 +232,11 @@ class ModernGroup(Group, Generic[M]):
         copy = self._copied()
         copy.epoch, copy.assignment_epoch = self.epoch, self.assignment_epoch
         copy.memberships = dict(self.memberships)
+        copy.currents, copy.targets = dict(self.currents), dict(self.targets)
         self._held_back.append(copy)
 
     @abstractmethod
-    def _copied(self) -> ModernGroup[M]:
+    def _copied(self) -> ModernGroup[M, A, T]:
         """A group with copies of what readers are shown, but for what all kinds have."""
 
     def show_next(self) -> None:

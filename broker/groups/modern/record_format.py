@@ -7,6 +7,8 @@ that is about one: strings, whose length is an int16. A value begins with its ve
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 from ....protocol.errors import MalformedMessage
@@ -72,6 +74,12 @@ def decode(kind: type[M], value: bytes) -> M:
         return kind.decode(memoryview(value)[_INT16.size :], version)
     except (struct.error, ValueError, MalformedMessage) as error:
         raise CorruptRecord(f"no {kind.__name__}: {error}") from error
+
+
+def with_epochs(partitions: Sequence[int], epochs: Sequence[int] | None, member_epoch: int) -> dict[int, int]:
+    """Partitions with the epochs at which they were assigned; a record of an older version has none, and the member
+    epoch counts."""
+    return dict(zip_longest(partitions, (epochs or ())[: len(partitions)], fillvalue=member_epoch))
 
 
 def _packed(name: str) -> bytes:

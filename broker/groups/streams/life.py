@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..classic.classic_group import ClassicGroup
-from ..group import Group
 from ..modern.changes import Change
 from ..modern.group_life import Coordinated, GroupLife
 from . import state_changes
 from .state_changes import CurrentChange, GroupEpoch, MembershipChange
 from .streams_group import StreamsGroup
-from .task_members import TaskMembership, TaskState
+from .task_members import TaskMembership
 
 if TYPE_CHECKING:
     from ...clock import Timer
@@ -60,21 +58,11 @@ class StreamsGroupLife(GroupLife[StreamsGroup, TaskMembership]):
             group.configured,
         )
 
-    def revoking_epoch(self, group: StreamsGroup, member_id: str) -> int | None:
-        current = group.currents.get(member_id)
-        if member_id not in group.memberships or current is None:
-            return None
-        return current.epoch if current.state is TaskState.UNREVOKED_TASKS else None
-
     def _follow(self, group: StreamsGroup, change: Change[StreamsGroup]) -> None:
         if isinstance(change, CurrentChange):
             self.set_rebalance_timer(group, change.member_id)
         elif isinstance(change, MembershipChange) and change.membership is None:
             self.timers.cancel(group.group_id, change.member_id)
-
-    def _replaced(self, former: Group) -> None:
-        if isinstance(former, ClassicGroup):
-            self._classic.upgraded(former)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; 0 if there is no such topic."""

@@ -7,7 +7,6 @@ without a value is a tombstone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....protocol.errors import StreamsInvalidTopology
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from ..modern.changes import Change
     from .configured_topology import ConfiguredTopology
     from .streams_group import StreamsGroup
-
-NO_EPOCH = -1
-"""The assignment epoch after its tombstone."""
 
 
 class GroupEpoch(NamedTuple):
@@ -127,8 +123,7 @@ class AssignmentEpoch(NamedTuple):
         return key, record_format.encode(value)
 
     def apply(self, group: StreamsGroup) -> None:
-        group.assignment_epoch = NO_EPOCH if self.epoch is None else self.epoch
-        group.assigned_at_ms = self.assigned_at_ms
+        group.put_assignment_epoch(self.epoch, self.assigned_at_ms)
 
 
 class TargetChange(NamedTuple):
@@ -149,10 +144,7 @@ class TargetChange(NamedTuple):
         return key, record_format.encode(value)
 
     def apply(self, group: StreamsGroup) -> None:
-        if self.target is None:
-            group.targets.pop(self.member_id, None)
-        else:
-            group.targets[self.member_id] = self.target
+        group.put_target(self.member_id, self.target)
 
 
 class CurrentChange(NamedTuple):
@@ -296,11 +288,8 @@ def _read_tasks(stored: Iterable[_StoredTarget | _StoredCurrent]) -> dict[str, f
 
 
 def _read_active_tasks(stored: Iterable[_StoredCurrent], member_epoch: int) -> ActiveTasks:
-    """Tasks with their assignment epochs; a record of an older version has none, and the member epoch counts."""
     return {
-        one.subtopology_id: dict(
-            zip_longest(one.partitions, (one.assignment_epochs or ())[: len(one.partitions)], fillvalue=member_epoch)
-        )
+        one.subtopology_id: record_format.with_epochs(one.partitions, one.assignment_epochs, member_epoch)
         for one in stored
     }
 

@@ -1,34 +1,25 @@
 """A streams group as data: exactly what its records say, and indexes of it.
 
 This module neither waits nor writes nor reads a clock. Only `state_changes.py` changes a group.
-
-| state       | when                                                                                        |
-|-------------|---------------------------------------------------------------------------------------------|
-| Empty       | it has no members                                                                           |
-| NotReady    | not all topics of its topology exist, or they do not fit                                    |
-| Assigning   | the target is older than the group epoch                                                    |
-| Reconciling | a member does not have its target yet                                                       |
-| Stable      | every member has its target                                                                 |
-| Dead        | its tombstones are being replicated                                                         |
+`modern/modern_group.py` has its states.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from ..modern.modern_group import ModernGroup
 from ..modern.record_format import STREAMS
-from .fencing import check_commit, check_fetch
 from .sticky_assignor import NAME as ASSIGNOR
 from .task_members import NEW, CurrentTasks, TaskMembership, TaskState
 from .tasks import Duties, Task, Tasks, each_task
 
 if TYPE_CHECKING:
     from ...coordinators.coordinator_topic import KeyValue
-    from ..group import Committer, Place
+    from ..group import Place
     from .configured_topology import ConfiguredTopology
     from .topology import Topology
 
@@ -47,12 +38,14 @@ class StreamsGroupState(Enum):
     DEAD = "Dead"
 
 
-class StreamsGroup(ModernGroup[TaskMembership]):
+class StreamsGroup(ModernGroup[TaskMembership, CurrentTasks, Duties]):
     """A group of instances of one application of Kafka Streams."""
 
     group_type = STREAMS
-    empty_state = StreamsGroupState.EMPTY
-    stable_state = StreamsGroupState.STABLE
+    states = StreamsGroupState
+    settled = TaskState.STABLE
+    unrevoked = TaskState.UNREVOKED_TASKS
+    new_member = NEW
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -62,8 +55,6 @@ class StreamsGroup(ModernGroup[TaskMembership]):
         """The epoch of the topology if all its topics exist, as of the group epoch; else NOT_VALIDATED."""
         self.assignment_configs: Mapping[str, str] = {}
         """The settings that the group epoch takes into account, by the names that its record has."""
-        self.currents: dict[str, CurrentTasks] = {}
-        self.targets: dict[str, Duties] = {}
         self.configured: ConfiguredTopology | None = None
         """The topology over the topics of the metadata hash; None until a heartbeat comes. It is not stored."""
         self.endpoint_epoch = 0
@@ -75,26 +66,9 @@ class StreamsGroup(ModernGroup[TaskMembership]):
         self._copies: dict[Task, Counter[str]] = {}
         """The processes that have a task as standby or warm-up, or have not given it up."""
 
-    # --- state
-
     @property
-    def state(self) -> StreamsGroupState:
-        if self._is_removed:
-            return StreamsGroupState.DEAD
-        if not self.memberships:
-            return StreamsGroupState.EMPTY
-        if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
-            return StreamsGroupState.NOT_READY
-        if self.epoch > self.assignment_epoch:
-            return StreamsGroupState.ASSIGNING
-        if all(self.is_reconciled(member_id) for member_id in self.memberships):
-            return StreamsGroupState.STABLE
-        return StreamsGroupState.RECONCILING
-
-    def is_reconciled(self, member_id: str) -> bool:
-        """Whether a member has its target of the assignment epoch."""
-        current = self.current(member_id)
-        return current.state is TaskState.STABLE and current.epoch == self.assignment_epoch
+    def is_ready(self) -> bool:
+        return self.topology is not None and self.topology.epoch == self.validated_topology_epoch
 
     @property
     def shown_protocol_type(self) -> str:
@@ -106,12 +80,12 @@ class StreamsGroup(ModernGroup[TaskMembership]):
 
     # --- members
 
-    def current(self, member_id: str) -> CurrentTasks:
-        """The tasks of a member."""
-        return self.currents.get(member_id, NEW)
-
-    def epoch_of(self, member_id: str) -> int:
-        return self.current(member_id).epoch
+    def assigned_at(self, member_id: str, place: Place) -> int | None:
+        """That of the active task which reads the partition."""
+        subtopology_id = "" if self.topology is None else self.topology.readers.get(place.topic, "")
+        current = self.current(member_id)
+        epoch = current.active.get(subtopology_id, {}).get(place.partition)
+        return current.revoking_active.get(subtopology_id, {}).get(place.partition) if epoch is None else epoch
 
     def may_be_active(self, process_id: str, subtopology_id: str, partition: int) -> bool:
         """Whether no process has the task active, and this one has no copy of it."""
@@ -139,14 +113,6 @@ class StreamsGroup(ModernGroup[TaskMembership]):
 
     def is_subscribed_to(self, topic: str) -> bool:
         return self.topology is not None and bool(self.memberships) and topic in self.topology.readers
-
-    # --- offsets
-
-    def check_commit(self, committer: Committer, places: Callable[[], Iterable[Place]]) -> None:
-        check_commit(self, committer, places)
-
-    def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        check_fetch(self, member_id, epoch)
 
     # --- records
 
@@ -216,7 +182,6 @@ class StreamsGroup(ModernGroup[TaskMembership]):
         copy = StreamsGroup(self.group_id)
         copy.topology, copy.configured = self.topology, self.configured
         copy.validated_topology_epoch = self.validated_topology_epoch
-        copy.currents, copy.targets = dict(self.currents), dict(self.targets)
         return copy
 
 

@@ -8,6 +8,8 @@ changelogs are internal topics, which the coordinator makes (`configured_topolog
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ....protocol.errors import StreamsInvalidTopology
@@ -79,7 +81,8 @@ class Subtopology(NamedTuple):
             yield topics[index]
 
 
-class Topology(NamedTuple):
+@dataclass(frozen=True)
+class Topology:
     """A topology. Two are equal whatever the order of their subtopologies."""
 
     epoch: int
@@ -91,7 +94,7 @@ class Topology(NamedTuple):
         """The topics that have to exist."""
         return {topic for each in self.subtopologies.values() for topic in each.topics}
 
-    @property
+    @cached_property
     def readers(self) -> dict[str, str]:
         """The subtopology that reads a topic, by the name of that; the last one where several do, as in Kafka."""
         return {topic: each.subtopology_id for each in self.subtopologies.values() for topic in each.read_topics}
