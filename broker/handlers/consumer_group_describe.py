@@ -7,23 +7,23 @@ With an authorizer, a group that names a topic that the client may not describe 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
-from ...protocol.errors import NONE, GroupIdNotFound, InvalidGroupId, KafkaError, UnsupportedVersion
+from ...protocol.errors import KafkaError
 from ...protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     TopicPartitions,
 )
-from ...protocol.messages.metadata import NOT_ASKED_FOR
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.consumer.consumer_group import ConsumerGroup
 from ..groups.consumer.members import Membership
-from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import each
-from ..security.resources import GROUP_OPERATIONS, AclOperation, ResourceType
+from ..security.resources import AclOperation, ResourceType
+from .group_descriptions import described, guard_topics, modern_group
 
 Description = ConsumerGroupDescribeResponse.Group
 
@@ -32,20 +32,11 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 async def guard(call: Call) -> ConsumerGroupDescribeResponse:
     """Describe the groups that the client may describe, with all their topics, and tell what else it may do to them."""
-    describe, describe_topic = call.permissions
-    request = call.request
     answer: ConsumerGroupDescribeResponse
     if not call.context.services.offers_consumer_groups:
         answer = await call.serve()
-        return answer
-    request.group_ids, denied = call.split(describe, request.group_ids, lambda group_id: group_id)
-    answer = await call.serve()
-    for group in answer.groups:
-        if not all(call.may(describe_topic, name, is_logged=False) for name in _topics(group)):
-            group.error_code, group.members = describe_topic.code, []
-        if group.authorized_operations != NOT_ASKED_FOR:
-            group.authorized_operations = call.access.operations(ResourceType.GROUP, group.group_id)
-    answer.groups += [Description(group_id=group_id, error_code=describe.code) for group_id in dict.fromkeys(denied)]
+    else:
+        answer = await guard_topics(call, Description, _topics, members=[])
     return answer
 
 
@@ -66,29 +57,18 @@ def _topics(group: Description) -> set[str]:
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: Context
 ) -> ConsumerGroupDescribeResponse:
-    """Describe each group. A group that is named twice is described once, because an answer is much larger than the
-    request."""
-    described = []
-    turn = Turn()
-    for group_id in dict.fromkeys(request.group_ids):
-        if turn.is_over:
-            await turn.next()
-        description = _describe(group_id, context)
-        if request.include_authorized_operations and description.error_code == NONE:
-            description.authorized_operations = GROUP_OPERATIONS
-        described.append(description)
-    return ConsumerGroupDescribeResponse(groups=described)
+    """Describe each group."""
+    operations = request.include_authorized_operations
+    groups = await described(request.group_ids, partial(_describe, context), with_operations=operations)
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _describe(group_id: str, context: Context) -> Description:
+def _describe(context: Context, group_id: str) -> Description:
     try:
-        if not context.services.offers_consumer_groups:
-            raise UnsupportedVersion("the consumer protocol is not offered")
-        if not group_id:
-            raise InvalidGroupId("a group has a name")
-        group = context.services.groups.find(group_id, shown_only=True)
-        if not isinstance(group, ConsumerGroup):
-            raise GroupIdNotFound(f"group {group_id} is not a consumer group")
+        offered = context.services.offers_consumer_groups
+        group = modern_group(
+            context, group_id, ConsumerGroup, is_offered=offered, otherwise="the consumer protocol is not offered"
+        )
     except KafkaError as error:
         return Description(group_id=group_id, error_code=error.code, error_message=error.message)
     shown = group.shown

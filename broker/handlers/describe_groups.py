@@ -6,17 +6,18 @@ from version 6 on (KIP-1043); so is a group of another kind, and one whose recor
 
 from __future__ import annotations
 
-from ...protocol.errors import NONE, GroupIdNotFound, KafkaError
+from functools import partial
+
+from ...protocol.errors import GroupIdNotFound, KafkaError
 from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from ...protocol.messages.metadata import NOT_ASKED_FOR
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..groups.classic.classic_group import ClassicGroup
 from ..groups.classic.group_states import GroupState
-from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import each
-from ..security.resources import GROUP_OPERATIONS, AclOperation, ResourceType
+from ..security.resources import AclOperation, ResourceType
+from .group_descriptions import described, tell_operations
 
 NOT_FOUND_SINCE = 6
 
@@ -29,9 +30,7 @@ async def guard(call: Call) -> DescribeGroupsResponse:
     request = call.request
     request.groups, denied = call.split(describe, request.groups, lambda group_id: group_id)
     answer: DescribeGroupsResponse = await call.serve()
-    for group in answer.groups:
-        if group.authorized_operations != NOT_ASKED_FOR:
-            group.authorized_operations = call.access.operations(ResourceType.GROUP, group.group_id)
+    tell_operations(call, answer.groups)
     answer.groups += [
         DescribeGroupsResponse.Group(group_id=group_id, error_code=describe.code) for group_id in dict.fromkeys(denied)
     ]
@@ -40,23 +39,13 @@ async def guard(call: Call) -> DescribeGroupsResponse:
 
 @handles(DescribeGroupsRequest, needs=[each(AclOperation.DESCRIBE, ResourceType.GROUP)], guard=guard)
 async def describe_groups(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
-    """Describe each group. A group that is named twice is described once, because an answer is much larger than the
-    request."""
-    described = []
-    turn = Turn()
-    for group_id in dict.fromkeys(request.groups):
-        if turn.is_over:
-            await turn.next()
-        description = _describe(group_id, context)
-        if request.include_authorized_operations and description.error_code == NONE:
-            description.authorized_operations = GROUP_OPERATIONS
-        else:
-            description.authorized_operations = NOT_ASKED_FOR
-        described.append(description)
-    return DescribeGroupsResponse(groups=described)
+    """Describe each group."""
+    operations = request.include_authorized_operations
+    groups = await described(request.groups, partial(_describe, context), with_operations=operations)
+    return DescribeGroupsResponse(groups=groups)
 
 
-def _describe(group_id: str, context: Context) -> DescribeGroupsResponse.Group:
+def _describe(context: Context, group_id: str) -> DescribeGroupsResponse.Group:
     try:
         group = context.services.groups.find(group_id, shown_only=True)
         if not isinstance(group, ClassicGroup):

@@ -8,9 +8,9 @@ a topology that is ready have the partitions that were decided, all others those
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
-from ...protocol.errors import NONE, GroupIdNotFound, InvalidGroupId, KafkaError, UnsupportedVersion
-from ...protocol.messages.metadata import NOT_ASKED_FOR
+from ...protocol.errors import KafkaError
 from ...protocol.messages.streams_group_describe import (
     Assignment,
     StreamsGroupDescribeRequest,
@@ -24,10 +24,10 @@ from ..groups.streams.streams_group import StreamsGroup
 from ..groups.streams.task_members import TaskMembership
 from ..groups.streams.tasks import Duties, Tasks
 from ..groups.streams.topology import InternalTopic, Subtopology, stored_topics
-from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import each
-from ..security.resources import GROUP_OPERATIONS, AclOperation, ResourceType
+from ..security.resources import AclOperation, ResourceType
+from .group_descriptions import described, guard_topics, modern_group
 
 Description = StreamsGroupDescribeResponse.Group
 DescribedTopology = Description.Topology
@@ -36,20 +36,11 @@ DescribedSubtopology = Description.Topology.Subtopology
 
 async def guard(call: Call) -> StreamsGroupDescribeResponse:
     """Describe the groups that the client may describe, with all their topics, and tell what else it may do to them."""
-    describe, describe_topic = call.permissions
-    request = call.request
     answer: StreamsGroupDescribeResponse
     if not call.context.services.offers_streams_groups:
         answer = await call.serve()
-        return answer
-    request.group_ids, denied = call.split(describe, request.group_ids, lambda group_id: group_id)
-    answer = await call.serve()
-    for group in answer.groups:
-        if not all(call.may(describe_topic, name, is_logged=False) for name in _topics(group)):
-            group.error_code, group.members, group.topology = describe_topic.code, [], None
-        if group.authorized_operations != NOT_ASKED_FOR:
-            group.authorized_operations = call.access.operations(ResourceType.GROUP, group.group_id)
-    answer.groups += [Description(group_id=group_id, error_code=describe.code) for group_id in dict.fromkeys(denied)]
+    else:
+        answer = await guard_topics(call, Description, _topics, members=[], topology=None)
     return answer
 
 
@@ -69,29 +60,18 @@ def _topics(group: Description) -> Iterator[str]:
 async def streams_group_describe(
     request: StreamsGroupDescribeRequest, context: Context
 ) -> StreamsGroupDescribeResponse:
-    """Describe each group. A group that is named twice is described once, because an answer is much larger than the
-    request."""
-    described = []
-    turn = Turn()
-    for group_id in dict.fromkeys(request.group_ids):
-        if turn.is_over:
-            await turn.next()
-        description = _describe(group_id, context)
-        if request.include_authorized_operations and description.error_code == NONE:
-            description.authorized_operations = GROUP_OPERATIONS
-        described.append(description)
-    return StreamsGroupDescribeResponse(groups=described)
+    """Describe each group."""
+    operations = request.include_authorized_operations
+    groups = await described(request.group_ids, partial(_describe, context), with_operations=operations)
+    return StreamsGroupDescribeResponse(groups=groups)
 
 
-def _describe(group_id: str, context: Context) -> Description:
+def _describe(context: Context, group_id: str) -> Description:
     try:
-        if not context.services.offers_streams_groups:
-            raise UnsupportedVersion("streams groups are not offered")
-        if not group_id:
-            raise InvalidGroupId("a group has a name")
-        group = context.services.groups.find(group_id, shown_only=True)
-        if not isinstance(group, StreamsGroup):
-            raise GroupIdNotFound(f"group {group_id} is not a streams group")
+        offered = context.services.offers_streams_groups
+        group = modern_group(
+            context, group_id, StreamsGroup, is_offered=offered, otherwise="streams groups are not offered"
+        )
     except KafkaError as error:
         return Description(group_id=group_id, error_code=error.code, error_message=error.message)
     shown = group.shown
