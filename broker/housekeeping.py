@@ -112,11 +112,10 @@ class Housekeeping:
 
     def _next_retention_of(self, partition: Partition) -> int | None:
         time_ms = retention.next_retention_ms(partition.log)
-        if time_ms is None or self._clock.move is None:
-            return time_ms
         move = self._clock.move_of(partition.topic_partition)
-        oldest = next(iter(partition.log.segments))
-        return time_ms if move is None or oldest.created_ms <= move.began_ms else max(time_ms, move.ends_ms)
+        if time_ms is None or move is None or next(iter(partition.log.segments)).created_ms <= move.began_ms:
+            return time_ms
+        return max(time_ms, move.ends_ms)
 
     async def _expire_producers(self) -> None:
         for partition_log in list(self._logs.logs.values()):

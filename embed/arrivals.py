@@ -128,6 +128,16 @@ class Reading:
         """The keys of purgatories whose change may bring records, or other partitions."""
         return [self.topic, *(log.topic_partition for log in self.logs())]
 
+    async def arrive(self, timeout_ms: int) -> None:
+        """Wait until the wanted records have been read. Raises RecordsMissing."""
+        operations = self._operations
+        deadline_ms = operations.clock.liveness_ms() + timeout_ms
+        is_read = await self.catch_up(timeout_ms)
+        left_ms = max(deadline_ms - operations.clock.liveness_ms(), 0)
+        if not (is_read and await operations._wait_until(self, left_ms)):
+            wanted = counted(self._wanted, "record")
+            raise RecordsMissing(missing_records(operations, self, wanted, timeout_ms, is_read=is_read))
+
 
 @dataclass
 class _Read:
@@ -140,17 +150,6 @@ class _Read:
     """How many records were taken."""
     records: list[Record] = field(default_factory=list)
     """The first ones of them."""
-
-
-async def until_read(operations: SharedOperations, reading: Reading, wanted: int, timeout_ms: int) -> None:
-    """Wait until `reading` has this number of records. Raises RecordsMissing."""
-    deadline_ms = operations.clock.liveness_ms() + timeout_ms
-    is_read = await reading.catch_up(timeout_ms)
-    left_ms = max(deadline_ms - operations.clock.liveness_ms(), 0)
-    if not (is_read and await operations._wait_until(reading, left_ms)):
-        raise RecordsMissing(
-            missing_records(operations, reading, counted(wanted, "record"), timeout_ms, is_read=is_read)
-        )
 
 
 # --- the sentence about what was there

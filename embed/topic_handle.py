@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kmini.argument_checks import ARGUMENTS
-from kmini.arrivals import Reading, until_read
+from kmini.arrivals import Reading
 from kmini.broker.broker import BrokerServer
 from kmini.broker.replication.partition import Partition
 from kmini.contents import Isolation, PartitionOffsets, Position, Record, RecordPage, shown_in_turns
@@ -142,7 +142,7 @@ class TopicOperations:
         count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
         selection = self.selection(partition, key, [predicate, where], since, isolation)
         reading = Reading(self._operations, self.name, selection, count)
-        await until_read(self._operations, reading, count, timeout_ms)
+        await reading.arrive(timeout_ms)
         return reading.records()
 
     def selection(

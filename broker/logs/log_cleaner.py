@@ -106,20 +106,20 @@ class LogCleaner:
     def _log_changed(self, partition: TopicPartition) -> None:
         """A log changed: look in a back-off, unless that is due already, or when the clock has been moved."""
         if not self._will_look:
-            move = None if self._clock.move is None else self._clock.move_of(partition)
+            move = self._clock.move_of(partition)
             if move is None:
                 self.ask()
             else:
                 self._ask_at(move.ends_ms)
 
-    def _postponed(self, partition: TopicPartition) -> Postponed | None:
+    def _postponed(self, partition: TopicPartition) -> Postponed:
         """Which segments of a log wait for the end of a move of the clock. At the end, which takes time as well, those
         that are begun after it: a busy log would never be clean."""
+        from ...storage.cleaner.dirtiness import NOTHING_POSTPONED, Postponed
+
         move = self._clock.move
         if move is None or partition not in move.written:
-            return None
-        from ...storage.cleaner.dirtiness import Postponed
-
+            return NOTHING_POSTPONED
         is_at_end = self._clock.now_ms() >= move.ends_ms
         return Postponed(move.ends_ms if is_at_end else move.began_ms, move.ends_ms)
 
@@ -187,8 +187,7 @@ class LogCleaner:
                 await turn.next()
             if partition_log.config.is_compacted and partition in self._logs.logs:
                 try:
-                    postponed = self._postponed(partition)
-                    if postponed is not None and partition_log.segments.active.created_ms > postponed.since_ms:
+                    if self._postponed(partition).has(partition_log.segments.active):
                         continue
                     if must_roll(partition_log, now_ms):
                         self._roll(partition, partition_log)

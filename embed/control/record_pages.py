@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from kmini.arrivals import Reading, until_read
+from kmini.arrivals import Reading
 from kmini.contents import PAGE_RECORDS, Isolation, Position, Record, RecordPage
 from kmini.control.json_kinds import WrongValue, to_json
 from kmini.handle import waits_for_clients
@@ -79,7 +79,7 @@ class TopicPages:
         _checked(limit)
         selection = self._topic.selection(partition, key, [None], since, isolation)
         reading = Reading(self._operations, self._topic.name, selection, wanted, beyond=0, kept=SHOWN)
-        await until_read(self._operations, reading, wanted, timeout_ms)
+        await reading.arrive(timeout_ms)
         if self._operations.topic_id(self._topic.name) is None:
             return []
         return await self._topic.page(selection, limit)

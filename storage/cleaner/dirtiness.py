@@ -32,6 +32,17 @@ class Postponed(NamedTuple):
     """Those that were begun after this time."""
     until_ms: int
 
+    def has(self, segment: Segment) -> bool:
+        """Without asking the disk how old a segment is where nothing is postponed."""
+        return self.since_ms < MAX_LONG and segment.created_ms > self.since_ms
+
+    def due_ms(self, segment: Segment, time_ms: int) -> int:
+        """When what falls due in a segment at this time is seen to."""
+        return max(time_ms, self.until_ms) if self.has(segment) else time_ms
+
+
+NOTHING_POSTPONED = Postponed(MAX_LONG, 0)
+
 
 class Dirtiness(NamedTuple):
     """How dirty one log is at one time."""
@@ -67,11 +78,13 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
     return checkpoint
 
 
-def assess(log: PartitionLog, checkpoint: int | None, now_ms: int, postponed: Postponed | None = None) -> Dirtiness:
+def assess(
+    log: PartitionLog, checkpoint: int | None, now_ms: int, postponed: Postponed = NOTHING_POSTPONED
+) -> Dirtiness:
     """Measure a log; segments that are postponed cannot be cleaned. OSError if the disk refuses to say how old a file
     is, CorruptMessage if a segment does not begin with a batch."""
     first_dirty = first_dirty_offset(log, checkpoint)
-    end_offset = _end_offset(log, first_dirty, now_ms, None if postponed is None else postponed.since_ms)
+    end_offset = _end_offset(log, first_dirty, now_ms, postponed)
     clean = cleanable = must_clean = 0
     earliest = MAX_LONG
     max_lag_ms = log.config.max_compaction_lag_ms
@@ -92,23 +105,16 @@ def assess(log: PartitionLog, checkpoint: int | None, now_ms: int, postponed: Po
     return Dirtiness(first_dirty, end_offset, clean, cleanable, must_clean, delay_ms)
 
 
-def _end_offset(log: PartitionLog, first_dirty: int, now_ms: int, postponed_since_ms: int | None) -> int:
+def _end_offset(log: PartitionLog, first_dirty: int, now_ms: int, postponed: Postponed) -> int:
     stable = log.last_stable_offset
     min_lag_ms = log.config.min_compaction_lag_ms
     following = iter([*log.segments][1:])
     for segment in log.segments:
         upper_bound = next(following, None)
-        if (
-            upper_bound is None
-            or upper_bound.base_offset > stable
-            or (
-                postponed_since_ms is not None
-                and segment.next_offset > first_dirty
-                and segment.created_ms > postponed_since_ms
-            )
-            or (
-                min_lag_ms > 0 and segment.next_offset > first_dirty and segment.largest_timestamp > now_ms - min_lag_ms
-            )
+        if upper_bound is None or upper_bound.base_offset > stable:
+            return segment.base_offset
+        if segment.next_offset > first_dirty and (
+            postponed.has(segment) or (min_lag_ms > 0 and segment.largest_timestamp > now_ms - min_lag_ms)
         ):
             return segment.base_offset
     raise AssertionError("a log has an active segment")

@@ -29,11 +29,10 @@ from ...protocol.errors import KafkaError
 from ...protocol.topics import TopicPartition
 from ..config_key import MAX_LONG
 from ..log import PartitionLog
-from ..segment import Segment
 from .cleanable_log import CleanableLog
 from .cleaner_checkpoint import CleanerCheckpoint
 from .cleaning_states import CleaningStates
-from .dirtiness import Dirtiness, Postponed, assess, capture, first_timestamp, next_roll_ms
+from .dirtiness import NOTHING_POSTPONED, Dirtiness, Postponed, assess, capture, first_timestamp, next_roll_ms
 from .stats import NO_HORIZON, CleanerGauges, LastPasses, PassReport
 
 logger = logging.getLogger("kmini.storage.cleaner")
@@ -85,7 +84,7 @@ class Schedule:
         checkpoint: CleanerCheckpoint,
         *,
         backoff_ms: int,
-        postponed: Callable[[TopicPartition], Postponed | None] = lambda partition: None,
+        postponed: Callable[[TopicPartition], Postponed] = lambda partition: NOTHING_POSTPONED,
     ) -> None:
         """`postponed` says which segments of a log are left alone for the time being."""
         self.checkpoint = checkpoint
@@ -149,7 +148,7 @@ class Schedule:
         return ((partition, log) for partition, log in logs.items() if log.config.is_compacted and log.log_end_offset)
 
     def measure(
-        self, partition: TopicPartition, log: PartitionLog, now_ms: int, postponed: Postponed | None = None
+        self, partition: TopicPartition, log: PartitionLog, now_ms: int, postponed: Postponed = NOTHING_POSTPONED
     ) -> Dirtiness | None:
         """Measure a log; None if it cannot be measured, which makes it uncleanable."""
         noted = self.checkpoint.get(partition)
@@ -280,12 +279,7 @@ class Schedule:
             return
         if memory.horizon_ms is not None and memory.horizon_ms < NO_HORIZON:
             yield "delete horizon", max(memory.horizon_ms, memory.next_horizon_pass_ms)
-        postponed = self._postponed(partition)
-
-        def due_ms(segment: Segment, time_ms: int) -> int:
-            is_postponed = postponed is not None and segment.created_ms > postponed.since_ms
-            return max(time_ms, postponed.until_ms) if postponed is not None and is_postponed else time_ms
-
+        due_ms = self._postponed(partition).due_ms
         roll_ms = next_roll_ms(log)
         if roll_ms is not None:
             yield "roll", due_ms(log.segments.active, roll_ms)
