@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..network.peer_log import PeerLog
+from ..network.peer_log import PeerLog, remember, remembered
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -21,9 +21,6 @@ OFTEN = 10
 
 WITHIN_MS = 60_000
 """Milliseconds of liveness time within which they come."""
-
-MAX_SEARCHES = 1_000
-"""Groups and clients remembered; one more removes the oldest."""
 
 
 class _Searched(NamedTuple):
@@ -42,7 +39,7 @@ class CoordinatorSearches:
     def note(self, group_id: str, client_id: str | None, host: str, *, exists: bool) -> None:
         """Count a search for the coordinator of a group, which exists if a client has joined it or committed offsets;
         log the hint when it is the tenth in vain."""
-        key = (group_id, client_id or "", host)
+        key = (remembered(group_id), remembered(client_id), host)
         if exists:
             self._searched.pop(key, None)
             return
@@ -50,9 +47,8 @@ class CoordinatorSearches:
         seen = self._searched.get(key)
         if seen is None or now_ms - seen.since_ms > WITHIN_MS:
             seen = _Searched(now_ms, 0)
-        if len(self._searched) >= MAX_SEARCHES and key not in self._searched:
-            del self._searched[next(iter(self._searched))]
-        self._searched[key] = seen = seen._replace(times=seen.times + 1)
+        seen = seen._replace(times=seen.times + 1)
+        remember(self._searched, key, seen)
         if seen.times == OFTEN:
             peer_log.info(
                 "client %s at %s has asked %d times in %d s for the coordinator of group %s, and no client has joined "

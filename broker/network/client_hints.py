@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.api_keys import API_KEYS, API_NAMES
 from .listeners import Endpoint
-from .peer_log import PeerLog
+from .peer_log import PeerLog, remember, remembered
 
 if TYPE_CHECKING:
     from ...protocol.messages.headers import RequestHeader
@@ -29,11 +29,6 @@ peer_log = PeerLog(logging.getLogger("kmini.client"))
 REDIRECT_TIMEOUT_MS = 10_000
 """Milliseconds of liveness time that a client has to connect to the address it is told, before a hint. Less than the
 time-outs of clients, which are 30 s or more."""
-
-MAX_CLIENTS = 1_000
-"""Clients remembered for each kind of hint; one more removes the oldest."""
-_MAX_CLIENT_ID = 200
-"""Characters of a client id that tell clients apart."""
 
 _REDIRECTING_APIS = frozenset({API_KEYS["Metadata"], API_KEYS["DescribeCluster"]})
 """Requests whose answer tells a client the addresses of brokers."""
@@ -86,9 +81,7 @@ class ClientHints:
         key = (*_client_of(connection, header), header.api_key)
         if key in self._refused:
             return
-        if len(self._refused) >= MAX_CLIENTS:
-            del self._refused[next(iter(self._refused))]
-        self._refused[key] = None
+        remember(self._refused, key, None)
         api = API_NAMES.get(header.api_key, f"API {header.api_key}")
         served = "" if handler is None else f" in versions {handler.min_version} to {handler.max_version}"
         if handler is not None and header.api_key == API_KEYS["ApiVersions"]:
@@ -112,10 +105,10 @@ class ClientHints:
 
     def redirect(self, connection: HintedConnection, header: RequestHeader, advertised: tuple[str, int]) -> None:
         """Expect that this client connects to the address that it is told, `advertised`."""
-        if len(self._redirected) >= MAX_CLIENTS:
-            self._redirected.pop(next(iter(self._redirected))).cancel()
         client = _client_of(connection, header)
-        self._redirected[client] = _RedirectedClient(self._clock, client, connection, advertised)
+        expected = _RedirectedClient(self._clock, client, connection, advertised)
+        if (forgotten := remember(self._redirected, client, expected)) is not None:
+            forgotten.cancel()
 
 
 class RedirectWatch:
@@ -180,7 +173,7 @@ class _RedirectedClient:
 
 
 def _client_of(connection: HintedConnection, header: RequestHeader) -> _Client:
-    return (header.client_id or "")[:_MAX_CLIENT_ID], connection.peer[0]
+    return remembered(header.client_id), connection.peer[0]
 
 
 def _is_same(one: tuple[str, int], other: tuple[str, int]) -> bool:

@@ -5,11 +5,32 @@ A peer chooses the bytes that it sends, but neither the form of the log nor its 
 
 import logging
 import time
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _MAX_CHARACTERS = 200
 """Characters of an argument that a line shows."""
 _BURST = 20
 """Lines a second; further lines are suppressed, and their number is logged before the next line."""
+
+MAX_CLIENTS = 1_000
+"""Clients that are remembered for each kind of hint; one more removes the oldest."""
+
+
+def remembered(name: str | None) -> str:
+    """What is remembered of a name that a peer chose: enough to tell names apart."""
+    return (name or "")[:_MAX_CHARACTERS]
+
+
+def remember(clients: dict[K, V], client: K, value: V) -> V | None:
+    """Put something about a client into a table of `MAX_CLIENTS`; return what was known of the client that goes for
+    it, if one does."""
+    is_full = len(clients) >= MAX_CLIENTS and client not in clients
+    forgotten = clients.pop(next(iter(clients))) if is_full else None
+    clients[client] = value
+    return forgotten
 
 
 def printable(text: object, *, limit: int = _MAX_CHARACTERS) -> str:

@@ -6,7 +6,8 @@ import pytest
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
-from kmini.broker.groups.coordinator_searches import MAX_SEARCHES, OFTEN, WITHIN_MS, CoordinatorSearches
+from kmini.broker.groups.coordinator_searches import OFTEN, WITHIN_MS, CoordinatorSearches
+from kmini.broker.network.peer_log import MAX_CLIENTS
 from kmini.protocol.messages.find_coordinator import GROUP, FindCoordinatorRequest
 from kmini.protocol.messages.offset_commit import OffsetCommitRequest
 from support.broker.asking import ask_handler
@@ -59,7 +60,14 @@ def test_rare_searches_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3 * OFTEN):
         clock.now_ms += WITHIN_MS // 5
         searches.note("readers", "a", "h", exists=False)
-    for number in range(2 * MAX_SEARCHES):
+    for number in range(2 * MAX_CLIENTS):
         searches.note(f"group-{number}", "a", "h", exists=False)
     assert "coordinator of group" not in caplog.text
-    assert len(searches._searched) == MAX_SEARCHES
+    assert len(searches._searched) == MAX_CLIENTS
+
+
+def test_long_names_are_remembered_by_their_beginnings() -> None:
+    searches = CoordinatorSearches(StillClock())  # type: ignore[arg-type]
+    searches.note("g" * 30_000, "c" * 30_000, "h", exists=False)
+    ((group, client, _),) = searches._searched
+    assert (len(group), len(client)) == (200, 200)

@@ -11,7 +11,8 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.network import client_hints
-from kmini.broker.network.client_hints import MAX_CLIENTS, REDIRECT_TIMEOUT_MS
+from kmini.broker.network.client_hints import REDIRECT_TIMEOUT_MS
+from kmini.broker.network.peer_log import MAX_CLIENTS
 from kmini.protocol import messages as m
 from kmini.protocol.messages.headers import RequestHeader
 from kmini.testing import ConnectionClosed, Wire
