@@ -1,16 +1,14 @@
-"""Fixtures that every part of the test suite shares, and which tests run in the same worker."""
+"""Fixtures that every part of the test suite shares. `support/stage_plugin.py` says which tests run where."""
 
 from __future__ import annotations
 
 import gc
 import itertools
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,22 +21,6 @@ pytest_plugins = ["pytester", "support.stage_plugin"]
 
 OURS_UNMAPPED = {"protocol", "storage", "broker", "client", "embed", "graduation", "pipeline"}
 """Folder names of the repository; as modules they would be second copies beside `kmini.protocol` and the rest."""
-
-
-SHARED = (
-    re.compile(r"tests/oracle/(?!test_compaction_tool|test_transactional_message_copier)"),
-    re.compile(r"tests/pipeline/"),
-    re.compile(r"tests/fuzz/test_(?=bombs|everything_at_once|memory|running_broker)"),
-    re.compile(r"tests/clients/test_java_"),
-    re.compile(r"tests/clients/test_consumer_protocol"),
-    re.compile(r"tests/embed/test_editor_types"),
-    re.compile(r"test_every_client_reads_what_any_client_writes\[(kafka-python|aiokafka|confluent-kafka|kcat|java)"),
-)
-"""Tests whose ids have the same match here run in one worker, one after another: those that share Apache Kafka (the two
-left out need its tools only, and mostly wait), those that share a session of Spark, those that measure memory and holds
-and would measure each other, those that share Java clients, those
-that share Java clients and a broker, those that share a run of mypy, and those that share the
-records of one writer."""
 
 NOT_OUR_LEAKS = (
     "ignore::pytest.PytestUnraisableExceptionWarning",
@@ -70,22 +52,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.oracle)
         if "leaky_clients" in fixtures or uses_clients(item.path):
             item.add_marker(pytest.mark.filterwarnings(*NOT_OUR_LEAKS))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each test to whichever worker is free, but all that share something costly to the same one.
-
-    (xdist's own groups are marks that it writes into the ids of tests, which pytest 9.2 does not let it do.)
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByWhatTheyShare(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            shared = next((pattern.search(nodeid) for pattern in SHARED if pattern.search(nodeid)), None)
-            return shared.group() if shared else nodeid
-
-    return ByWhatTheyShare(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -134,7 +100,7 @@ def need_kafka() -> None:
 
 @pytest.fixture(scope="session")
 def server(against_kafka: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """The server under test with default settings, shared by the tests of one worker: use fresh topic names."""
+    """The server under test with default settings, shared by the tests of one process: use fresh topic names."""
     if against_kafka and (reason := apache_kafka.why_unavailable()):
         pytest.skip(reason)
     directory = tmp_path_factory.mktemp("server")
@@ -172,7 +138,7 @@ def broker_process(start_server: StartServer) -> ServerProcess:
 
 @pytest.fixture(scope="session")
 def apache_kafka_server(need_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """Apache Kafka itself, started once for a whole test run (see `pytest_collection_modifyitems`)."""
+    """Apache Kafka itself, started once for each process of tests that needs it (`support/stages.py`)."""
     directory = tmp_path_factory.mktemp("apache-kafka")
     process = ServerProcess(kafka_command(directory / "data", {}), directory / "server.log")
     yield process
@@ -181,7 +147,7 @@ def apache_kafka_server(need_kafka: None, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def java(need_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPeer]:
-    """One JVM with Kafka's tools and a Java producer and consumer, for each worker that needs it."""
+    """One JVM with Kafka's tools and a Java producer and consumer, for each process that needs it."""
     peer = JavaPeer(tmp_path_factory.mktemp("java") / "java.log")
     yield peer
     peer.close()

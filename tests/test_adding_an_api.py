@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.source_tree import ROOT
+from support.stages import ROOT
 
 MESSAGE = '''
 """Greet (key 1001): a greeting for each topic.

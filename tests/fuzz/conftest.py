@@ -25,7 +25,7 @@ def rounds() -> Callable[[int, int], int]:
 def watched_broker() -> Iterator[Callable[..., WatchedBroker]]:
     """A maker of brokers in processes of their own, which tell what they hold; settings as keywords, _ for a dot.
 
-    Tests that measure run in one worker (SHARED in tests/conftest.py): two at once would measure each other.
+    Tests that measure are in the stage soak, one after the other: two at once would measure each other.
     """
     brokers: list[WatchedBroker] = []
 

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the pipeline, in one worker (see `SHARED` in tests/conftest.py)."""
+"""One Spark session for all tests of the pipeline, which run in one process (tests/support/stages.py)."""
 
 from __future__ import annotations
 
