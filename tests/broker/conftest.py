@@ -13,7 +13,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.clusters import Clusters
-from support.broker.consumer_lab import ConsumerLab
+from support.broker.consumer_lab import ConsumerLab, labs
 from support.broker.sasl_clients import SETTINGS, Served
 from support.broker.streams_lab import StreamsLab
 
@@ -73,18 +73,8 @@ async def serve(tmp_path: Path) -> Any:
 @pytest.fixture
 async def new_consumer_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[ConsumerLab]]]:
     """A maker of labs of consumer groups; settings are written with underscores for dots."""
-    labs: list[ConsumerLab] = []
-
-    async def make(**settings: object) -> ConsumerLab:
-        directory = tmp_path / f"lab-{len(labs)}"
-        directory.mkdir()
-        labs.append(ConsumerLab(directory, **settings))
-        await labs[-1].start()
-        return labs[-1]
-
-    yield make
-    for lab in labs:
-        await lab.stop()
+    async with labs(ConsumerLab, tmp_path) as make:
+        yield make
 
 
 @pytest.fixture
@@ -98,18 +88,8 @@ async def consumer_lab(new_consumer_lab: Callable[..., Awaitable[ConsumerLab]]) 
 @pytest.fixture
 async def make_streams_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[StreamsLab]]]:
     """A maker of brokers with the topic "t" of four partitions; settings are written with underscores for dots."""
-    made: list[StreamsLab] = []
-
-    async def make(**settings: object) -> StreamsLab:
-        lab = StreamsLab(tmp_path / "streams", **settings)
-        await lab.start()
-        made.append(lab)
-        lab.add_topics("t")
-        return lab
-
-    yield make
-    for lab in made:
-        await lab.stop()
+    async with labs(StreamsLab, tmp_path, "t") as make:
+        yield make
 
 
 @pytest.fixture

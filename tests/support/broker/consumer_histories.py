@@ -7,26 +7,17 @@ heartbeat; when it is fenced it gives up everything, and joins again.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from kmini.protocol.errors import NotEnoughReplicas
 from support.broker.consumer_lab import REBALANCE_MS, Answer, ConsumerLab
-
-Step = tuple[Any, ...]
-"""The name of a step, and its arguments."""
+from support.broker.group_histories import Client, GroupHistory
 
 TOPICS = ("t0", "t1", "t2")
 SUBSCRIPTIONS = (("t0",), ("t0", "t1"), ("t0", "t1", "t2"), ("t2",), (), "t.*", "t[01]")
 """Names of topics, or an expression."""
-CLIENTS = 5
 STATIC_CLIENTS = 2
 MOST_PARTITIONS = 9
-SESSIONS_MS = (12_000,) * 5
-"""Rounds of heartbeats after which the sessions of crashed members are over, and all expressions are resolved."""
-MOST_ROUNDS = 25
 
 Places = set[tuple[str, int]]
 
@@ -39,7 +30,7 @@ class Report(Enum):
     GIVEN_UP = "its assignment: it has given up the rest"
 
 
-class Client:
+class Consumer(Client):
     """One consumer; its member id changes with its process."""
 
     def __init__(self, history: History, number: int) -> None:
@@ -62,6 +53,10 @@ class Client:
     @property
     def member_id(self) -> str:
         return f"c{self._number}-{self._processes}"
+
+    @property
+    def share(self) -> object:
+        return self.assigned
 
     # --- what a client does
 
@@ -149,58 +144,25 @@ class Client:
         self.assigned, self.owned = set(), set()
 
 
-class History:
-    """Clients of one group, and the steps that they take."""
+class History(GroupHistory[ConsumerLab, Consumer]):
+    """Consumers of one group, and the steps that they take."""
 
-    def __init__(self, lab: ConsumerLab) -> None:
-        self.lab = lab
-        self.clients = [Client(self, number) for number in range(CLIENTS)]
+    def _client(self, number: int) -> Consumer:
+        return Consumer(self, number)
 
-    async def play(self, steps: Iterable[Step]) -> None:
-        """Take the steps, then let the clients settle; check what holds after every step, and at the end."""
-        for name in TOPICS[:2]:
-            self.lab.add_topics(name, partitions=4)
-        for name, *arguments in steps:
-            await getattr(self, f"_{name}")(*arguments)
-            self._check_owners()
-        await self._settle()
+    def _begin(self) -> None:
+        self.lab.add_topics(*TOPICS[:2])
 
     # --- steps
 
     async def _join(self, number: int, subscription: int) -> None:
         await self.clients[number].join(SUBSCRIPTIONS[subscription])
 
-    async def _leave(self, number: int) -> None:
-        await self.clients[number].leave()
-
     async def _away(self, number: int) -> None:
         await self.clients[number].leave_for_a_while()
 
-    async def _crash(self, number: int) -> None:
-        self.clients[number].crash()
-
     async def _subscribe(self, number: int, subscription: int) -> None:
         await self.clients[number].subscribe(SUBSCRIPTIONS[subscription])
-
-    async def _beat(self, number: int, report: Report) -> None:
-        await self.clients[number].beat(report)
-
-    async def _lose(self, number: int, report: Report) -> None:
-        await self.clients[number].beat(report, is_answered=False)
-
-    async def _refuse(self, number: int) -> None:
-        """A heartbeat whose records cannot be appended."""
-        self.lab.refuse_appends(NotEnoughReplicas("one of two"))
-        await self.clients[number].beat()
-        self.lab.refuse_appends(None)
-
-    async def _all(self) -> None:
-        """All clients send heartbeats at once."""
-        await asyncio.gather(*(client.beat() for client in self.clients))
-        await self.lab.groups.writes_done()
-
-    async def _time(self, ms: int) -> None:
-        await self.lab.pass_time(ms)
 
     async def _grow(self, topic: int) -> None:
         """Add a partition to a topic, or create it."""
@@ -210,18 +172,9 @@ class History:
         elif len(known.partitions) < MOST_PARTITIONS:
             await self.lab.add_partitions(TOPICS[topic], 1)
 
-    async def _restart(self) -> None:
-        """Restart the broker: everything comes back."""
-        if "g" not in self.lab.groups.groups:
-            return
-        await self.lab.groups.writes_done()
-        before = self.lab.in_memory()
-        await self.lab.restart()
-        assert self.lab.in_memory() == before
-
     # --- what holds
 
-    def check_free(self, client: Client, places: Places) -> None:
+    def check_free(self, client: Consumer, places: Places) -> None:
         """No other client owns one of these partitions, unless the coordinator has removed it."""
         members = self.lab.group.memberships
         for other in self.clients:
@@ -241,35 +194,7 @@ class History:
                         other = owners.setdefault((topic_id, number), member_id)
                         assert other == member_id, f"{member_id} and {other} have partition {number}"
 
-    async def _settle(self) -> None:
-        """Let the clients send heartbeats in peace: the group becomes stable, and every partition has one owner."""
-        running = [client for client in self.clients if client.is_running]
-        for ms in SESSIONS_MS:
-            await self._round(ms)
-        running = [client for client in running if client.is_running]
-        for _ in range(MOST_ROUNDS):
-            before = [(client.epoch, client.assigned) for client in running]
-            await self._round(1_000)
-            if before == [(client.epoch, client.assigned) for client in running] and self._is_stable():
-                break
-        else:
-            raise AssertionError(f"the group is {self.lab.state} after {MOST_ROUNDS} rounds")
-        self._check_settled(running)
-
-    async def _round(self, ms: int) -> None:
-        await self.lab.pass_time(ms)
-        for client in self.clients:
-            await client.beat()
-        await self.lab.groups.writes_done()
-        self._check_owners()
-
-    def _is_stable(self) -> bool:
-        return "g" not in self.lab.groups.groups or self.lab.state in ("Stable", "Empty")
-
-    def _check_settled(self, running: list[Client]) -> None:
-        if not running:
-            return
-        assert {*self.lab.group.memberships} == {client.member_id for client in running}
+    def _check_settled(self, running: list[Consumer]) -> None:
         topics = {client: self._topics_of(client) for client in running}
         wanted = {
             (name, number)
@@ -285,7 +210,7 @@ class History:
                 least = min(len(other.assigned) for other in running if name in topics[other])
                 assert len(client.assigned) - least <= 1, f"{client.member_id} has more than its share of {name}"
 
-    def _topics_of(self, client: Client) -> set[str]:
+    def _topics_of(self, client: Consumer) -> set[str]:
         """The topics that a client subscribes to, and that exist."""
         wish = client.subscription
         matches = {"t.*": TOPICS, "t[01]": TOPICS[:2]}[wish] if isinstance(wish, str) else wish

@@ -5,10 +5,10 @@ Requests pass the handlers in the wire format, records are read from the log, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
 from kmini.broker.broker import BrokerServer
@@ -294,3 +294,26 @@ class ConsumerLab:
     async def wait_for_purgatory(self) -> None:
         """Wait until a request waits for the replicas."""
         await until_async(lambda: len(self.broker.purgatory) > 0)
+
+
+L = TypeVar("L", bound=ConsumerLab)
+
+
+@asynccontextmanager
+async def labs(kind: type[L], directory: Path, *names: str) -> AsyncIterator[Callable[..., Awaitable[L]]]:
+    """A maker of labs of this kind with these topics of four partitions; settings are written with underscores for
+    dots. They stop in the end."""
+    made: list[L] = []
+
+    async def make(**settings: object) -> L:
+        place = directory / f"lab-{len(made)}"
+        place.mkdir()
+        lab = kind(place, **settings)
+        await lab.start()
+        made.append(lab)
+        lab.add_topics(*names)
+        return lab
+
+    yield make
+    for lab in made:
+        await lab.stop()

@@ -8,27 +8,18 @@ only. Two clients are of one process.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
 from kmini.broker.groups.streams.tasks import Duties, Task, each_task
-from kmini.protocol.errors import NotEnoughReplicas
+from support.broker.group_histories import Client, GroupHistory
 from support.broker.streams_lab import StreamsAnswer, StreamsLab, subtopology, topology
 
-Step = tuple[Any, ...]
-"""The name of a step, and its arguments."""
-
-CLIENTS = 5
 PROCESSES = ("p0", "p0", "p1", "p2", "p3")
 TOPOLOGY = topology(subtopology("0", "t", writes=["r"]), subtopology("1", through={"r": 3}, keeps=["c"]))
 TASKS = {("0", number) for number in range(4)} | {("1", number) for number in range(3)}
 STATEFUL = {task for task in TASKS if task[0] == "1"}
-SESSIONS_MS = (12_000,) * 5
-"""Rounds of heartbeats after which the sessions of crashed members are over."""
-MOST_ROUNDS = 25
 
 
 class Report(Enum):
@@ -39,7 +30,7 @@ class Report(Enum):
     GIVEN_UP = "what it was told to have: it has closed the rest"
 
 
-class Client:
+class Thread(Client):
     """One thread of an instance of Kafka Streams; its member id changes with every start."""
 
     def __init__(self, history: StreamsHistory, number: int) -> None:
@@ -60,6 +51,10 @@ class Client:
     @property
     def member_id(self) -> str:
         return f"c{self._number}-{self._starts}"
+
+    @property
+    def share(self) -> object:
+        return self.told
 
     @property
     def process(self) -> str:
@@ -122,69 +117,29 @@ class Client:
         self.active, self.standby = set(), set()
 
 
-class StreamsHistory:
-    """Clients of one group, and the steps that they take."""
+class StreamsHistory(GroupHistory[StreamsLab, Thread]):
+    """Threads of Kafka Streams of one group, and the steps that they take."""
 
-    def __init__(self, lab: StreamsLab) -> None:
-        self.lab = lab
-        self.clients = [Client(self, number) for number in range(CLIENTS)]
-        self._standby_count = 0
+    _standby_count = 0
 
-    async def play(self, steps: Iterable[Step]) -> None:
-        """Take the steps, then let the clients settle; check what holds after every step, and at the end."""
+    def _client(self, number: int) -> Thread:
+        return Thread(self, number)
+
+    def _begin(self) -> None:
         self.lab.add_topics("t")
-        for name, *arguments in steps:
-            await getattr(self, f"_{name}")(*arguments)
-            self._check_owners()
-        await self._settle()
 
     # --- steps
 
     async def _join(self, number: int) -> None:
         await self.clients[number].join()
 
-    async def _leave(self, number: int) -> None:
-        await self.clients[number].leave()
-
-    async def _crash(self, number: int) -> None:
-        self.clients[number].crash()
-
-    async def _beat(self, number: int, report: Report) -> None:
-        await self.clients[number].beat(report)
-
-    async def _lose(self, number: int, report: Report) -> None:
-        await self.clients[number].beat(report, is_answered=False)
-
-    async def _refuse(self, number: int) -> None:
-        """A heartbeat whose records cannot be appended."""
-        self.lab.refuse_appends(NotEnoughReplicas("one of two"))
-        await self.clients[number].beat()
-        self.lab.refuse_appends(None)
-
-    async def _all(self) -> None:
-        """All clients send heartbeats at once."""
-        await asyncio.gather(*(client.beat() for client in self.clients))
-        await self.lab.groups.writes_done()
-
-    async def _time(self, ms: int) -> None:
-        await self.lab.pass_time(ms)
-
     async def _standbys(self, count: int) -> None:
         self._standby_count = count
         await self.lab.set_group_config("streams.num.standby.replicas", str(count))
 
-    async def _restart(self) -> None:
-        """Restart the broker: everything comes back."""
-        if "g" not in self.lab.groups.groups:
-            return
-        await self.lab.groups.writes_done()
-        before = self.lab.in_memory()
-        await self.lab.restart()
-        assert self.lab.in_memory() == before
-
     # --- what holds
 
-    def check_free(self, client: Client) -> None:
+    def check_free(self, client: Thread) -> None:
         """No other client that is a member has active what this one is told, and none of its process has it at all."""
         members = self.lab.group.memberships
         active, standby = set(each_task(client.told.active)), set(each_task(client.told.standby))
@@ -211,34 +166,7 @@ class StreamsHistory:
         assert all(count == 1 for count in active.values()), active
         assert all(count == 1 for count in of_process.values()), of_process
 
-    async def _settle(self) -> None:
-        """Let the clients send heartbeats in peace: the group becomes stable, and every task is active."""
-        for ms in SESSIONS_MS:
-            await self._round(ms)
-        running = [client for client in self.clients if client.is_running]
-        for _ in range(MOST_ROUNDS):
-            before = [(client.epoch, client.told) for client in running]
-            await self._round(1_000)
-            if before == [(client.epoch, client.told) for client in running] and self._is_stable():
-                break
-        else:
-            raise AssertionError(f"the group is {self.lab.state} after {MOST_ROUNDS} rounds")
-        self._check_settled(running)
-
-    async def _round(self, ms: int) -> None:
-        await self.lab.pass_time(ms)
-        for client in self.clients:
-            await client.beat()
-        await self.lab.groups.writes_done()
-        self._check_owners()
-
-    def _is_stable(self) -> bool:
-        return "g" not in self.lab.groups.groups or self.lab.state in ("Stable", "Empty")
-
-    def _check_settled(self, running: list[Client]) -> None:
-        if not running:
-            return
-        assert {*self.lab.group.memberships} == {client.member_id for client in running}
+    def _check_settled(self, running: list[Thread]) -> None:
         active = [set(each_task(client.told.active)) for client in running]
         assert Counter(task for tasks in active for task in tasks) == Counter(TASKS)
         processes = {client.process for client in running}

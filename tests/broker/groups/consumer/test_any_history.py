@@ -7,22 +7,16 @@ As soon as the clients are left in peace, every partition has one owner, and all
 
 from __future__ import annotations
 
-import asyncio
-import os
-import tempfile
-from pathlib import Path
-
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from support.broker.consumer_histories import CLIENTS, TOPICS, History, Report, Step
+from support.broker.consumer_histories import TOPICS, History, Report
 from support.broker.consumer_lab import ConsumerLab
+from support.broker.group_histories import CLIENTS, Step, drawn_steps, of_histories, play
 
 pytestmark = pytest.mark.deep
 
-IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
-HISTORIES = 5_000 if IS_SOAK else 100
 MOST_STEPS = 80
 
 clients = st.integers(0, CLIENTS - 1)
@@ -43,26 +37,10 @@ STEPS = {
 }
 """How often each step comes, among others, and its arguments."""
 
-names = st.sampled_from([name for name, (weight, _) in STEPS.items() for _ in range(weight)])
-steps = names.flatmap(lambda name: STEPS[name][1].map(lambda arguments: (name, *arguments)))
+steps = drawn_steps(STEPS)
 
 
-async def play(history: list[Step]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        lab = ConsumerLab(Path(directory))
-        await lab.start()
-        try:
-            await History(lab).play(history)
-        finally:
-            await lab.stop()
-
-
-@settings(
-    max_examples=HISTORIES,
-    derandomize=not IS_SOAK,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@of_histories(100)
 @example(
     [
         ("join", 2, 2),
@@ -76,4 +54,4 @@ async def play(history: list[Step]) -> None:
 @example([("join", 0, 2), ("join", 1, 2), ("all",), ("away", 0), ("restart",), ("join", 0, 2), ("crash", 1)])
 @given(st.lists(steps, min_size=MOST_STEPS // 2, max_size=MOST_STEPS))
 def test_no_partition_has_two_owners_and_every_one_has_an_owner_in_the_end(history: list[Step]) -> None:
-    asyncio.run(play(history))
+    play(History, ConsumerLab, history)

@@ -6,22 +6,16 @@ shares. `make test` plays a fixed sample of histories, `make soak` thousands of 
 
 from __future__ import annotations
 
-import asyncio
-import os
-import tempfile
-from pathlib import Path
-
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from support.broker.streams_histories import CLIENTS, Report, Step, StreamsHistory
+from support.broker.group_histories import CLIENTS, Step, drawn_steps, of_histories, play
+from support.broker.streams_histories import Report, StreamsHistory
 from support.broker.streams_lab import StreamsLab
 
 pytestmark = pytest.mark.deep
 
-IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
-HISTORIES = 5_000 if IS_SOAK else 40
 MOST_STEPS = 60
 
 clients = st.integers(0, CLIENTS - 1)
@@ -40,26 +34,10 @@ STEPS = {
 }
 """How often each step comes, among others, and its arguments."""
 
-names = st.sampled_from([name for name, (weight, _) in STEPS.items() for _ in range(weight)])
-steps = names.flatmap(lambda name: STEPS[name][1].map(lambda arguments: (name, *arguments)))
+steps = drawn_steps(STEPS)
 
 
-async def play(history: list[Step]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        lab = StreamsLab(Path(directory))
-        await lab.start()
-        try:
-            await StreamsHistory(lab).play(history)
-        finally:
-            await lab.stop()
-
-
-@settings(
-    max_examples=HISTORIES,
-    derandomize=not IS_SOAK,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@of_histories(40)
 @given(st.lists(steps, min_size=MOST_STEPS // 2, max_size=MOST_STEPS))
 def test_no_task_is_active_in_two_processes_and_every_one_is_active_in_the_end(history: list[Step]) -> None:
-    asyncio.run(play(history))
+    play(StreamsHistory, StreamsLab, history)
