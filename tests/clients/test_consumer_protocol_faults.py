@@ -11,6 +11,7 @@ import pytest
 from kmini import Broker
 from support.in_order import contains_in_order
 from support.java_clients import JavaClients, JavaError
+from support.librdkafka import GroupMember, joining
 from support.until import until
 
 confluent = pytest.importorskip("confluent_kafka")
@@ -29,39 +30,17 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-class Member:
-    """A consumer of librdkafka in the group, which notes what happens to its partitions."""
+NOTED = {"assign": "+", "revoke": "-", "lost": "lost "}
+
+
+class Member(GroupMember):
+    """A member of the consumer protocol."""
 
     def __init__(self, broker: Broker, topic: str = "orders", **config: Any) -> None:
-        self.events: list[str] = []
-        self.client = confluent.Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "group.id": GROUP,
-                "group.protocol": "consumer",
-                "log_level": 0,
-                "error_cb": lambda error: None,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 20,
-                "coordinator.query.interval.ms": 100,
-                "retry.backoff.ms": 10,
-                **{name.replace("_", "."): value for name, value in config.items()},
-            }
-        )
-        self.client.subscribe(
-            [topic], on_assign=self._note("+"), on_revoke=self._note("-"), on_lost=self._note("lost ")
-        )
+        super().__init__(broker, GROUP, topic, **{"group_protocol": "consumer", "retry_backoff_ms": 10, **config})
 
-    def _note(self, what: str) -> Callable[[Any, Any], None]:
-        def note(client: Any, partitions: Any) -> None:
-            self.events += [f"{what}{one.partition}" for one in sorted(partitions, key=lambda one: one.partition)]
-
-        return note
-
-    def wait_for_events(self, *events: str) -> None:
-        """Return once this has happened to its partitions, in this order."""
-        until(lambda: (self.client.poll(0.02), contains_in_order(self.events, events))[1], lambda: self.events)
+    def note(self, what: str, partitions: list[int]) -> None:
+        self.events += [f"{NOTED[what]}{partition}" for partition in partitions]
 
     def fatal(self) -> str:
         """The reason of the error that ends it."""
@@ -69,23 +48,11 @@ class Member:
         assert error.code() == confluent.KafkaError._FATAL, error
         return str(error.str())
 
-    def commit(self, offset: int = 1) -> None:
-        self.client.commit(offsets=[confluent.TopicPartition("orders", 0, offset)], asynchronous=False)
-
 
 @pytest.fixture
 def join(broker: Broker) -> Iterator[Callable[..., Member]]:
-    """A maker of members, which leave in the end."""
-    members: list[Member] = []
-
-    def make(**config: Any) -> Member:
-        members.append(Member(broker, **config))
-        return members[-1]
-
-    yield make
-    broker.faults.clear()
-    for member in members:
-        member.client.close()
+    with joining(broker, Member) as join:
+        yield join
 
 
 @pytest.fixture

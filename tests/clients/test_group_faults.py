@@ -13,6 +13,7 @@ import pytest
 
 from kmini import Broker
 from support.in_order import contains_in_order
+from support.librdkafka import GroupMember, joining
 from support.transactional_clients import Confluent
 from support.until import PATIENCE, until, until_async
 
@@ -32,32 +33,18 @@ def broker(broker: Broker) -> Broker:
     return broker
 
 
-class Member:
-    """A consumer of librdkafka in the group, which notes what happens to its partitions."""
+NOTED = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}
+
+
+class Member(GroupMember):
+    """A member of the classic protocol."""
 
     def __init__(self, broker: Broker, **config: Any) -> None:
-        self.events: list[str] = []
-        self.client = confluent.Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "group.id": GROUP,
-                "log_level": 0,
-                "error_cb": lambda error: None,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 20,
-                "coordinator.query.interval.ms": 100,
-                "heartbeat.interval.ms": 20,
-                "session.timeout.ms": 6_000,
-                **{name.replace("_", "."): value for name, value in config.items()},
-            }
-        )
-        self.client.subscribe(
-            ["orders"],
-            on_assign=lambda client, partitions: self.events.append("assigned"),
-            on_revoke=lambda client, partitions: self.events.append("revoked"),
-            on_lost=lambda client, partitions: self.events.append("lost"),
-        )
+        patient = {"heartbeat_interval_ms": 20, "session_timeout_ms": 6_000}
+        super().__init__(broker, GROUP, "orders", **{**patient, **config})
+
+    def note(self, what: str, partitions: list[int]) -> None:
+        self.events.append(NOTED[what])
 
     def record(self) -> bytes | None:
         """The value of the next record, once it is there."""
@@ -73,27 +60,11 @@ class Member:
         except confluent.KafkaException as error:
             return error.args[0]
 
-    def wait_for_events(self, *events: str) -> None:
-        """Return once this has happened to its partitions, in this order."""
-        until(lambda: (self.client.poll(0.02), contains_in_order(self.events, events))[1], lambda: self.events)
-
-    def commit(self, offset: int = 1) -> None:
-        self.client.commit(offsets=[confluent.TopicPartition("orders", 0, offset)], asynchronous=False)
-
 
 @pytest.fixture
 def join(broker: Broker) -> Iterator[Callable[..., Member]]:
-    """A maker of members, which leave in the end."""
-    members: list[Member] = []
-
-    def make(**config: Any) -> Member:
-        members.append(Member(broker, **config))
-        return members[-1]
-
-    yield make
-    broker.faults.clear()
-    for member in members:
-        member.client.close()
+    with joining(broker, Member) as join:
+        yield join
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,10 @@ def same_answers(
         assert not lines, "\n".join([f"{len(lines)} differences", *lines])
 
     return compare
+
+
+@pytest.fixture
+def servers() -> Iterator[ExitStack]:
+    """Ends the servers of a test, which it adds with `callback`."""
+    with ExitStack() as stack:
+        yield stack

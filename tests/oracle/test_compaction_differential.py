@@ -20,6 +20,7 @@ import pytest
 from kmini.protocol.records.record import Record
 from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.producers.producer_snapshot import ProducerEntry
+from support.apache_kafka import give_logs_to_kmini
 from support.java_peer import RunTool
 from support.oracle.cleaned_logs import Batch, Cleaning, Files, Folder, producers_by_replay, write_folder
 from support.oracle.cleaning_kafka import FEW_KEYS, CleaningKafka, Told, told_by
@@ -112,8 +113,7 @@ def hand_over(cleaning: Cleaning, path: Path) -> tuple[Files, Told]:
 def read_by_us(log_directory: Path, histories: list[History], directory: Path) -> dict[int, tuple[bytes, bytes]]:
     """What `kmini serve` tells of the logs that Kafka has cleaned, beside what is in their files."""
     data_dir = directory / "kmini"
-    foreign = shutil.ignore_patterns("bootstrap.checkpoint", "__cluster_metadata-0", "*.lock")
-    shutil.copytree(log_directory, data_dir / "broker-1", ignore=foreign)
+    give_logs_to_kmini(log_directory, data_dir)
     ours = ServerProcess(kmini_command(data_dir, {"log.retention.ms": "-1"}), directory / "kmini.log")
     try:
         with Wire(ours.host, ours.port) as wire:

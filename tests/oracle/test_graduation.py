@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from support.apache_kafka import give_logs_to_kmini
 from support.client_adapters import CODECS, ConfluentKafka, Received, create_topic, make_records
 from support.kafka_requests import delete_records, list_offsets, metadata, wait_for_leaders
 from support.offset_requests import await_coordinator, commit, delete, fetch
@@ -154,8 +154,7 @@ def test_the_broker_goes_on_where_apache_kafka_stopped(need_kafka: None, leaky_c
         theirs.stop()
 
     data_dir = tmp_path / "data"
-    foreign = shutil.ignore_patterns("bootstrap.checkpoint", "__cluster_metadata-0", "*.lock")
-    shutil.copytree(tmp_path / "theirs" / "log", data_dir / "broker-1", ignore=foreign)
+    give_logs_to_kmini(tmp_path / "theirs" / "log", data_dir)
     ours = ServerProcess(kmini_command(data_dir, {}), tmp_path / "ours.log")
     try:
         assert read_everything(ours) == held.records

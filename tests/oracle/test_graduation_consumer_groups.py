@@ -3,14 +3,12 @@ kmini, and by `kmini graduate` the other way round. Its members go on as they do
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
+from support.apache_kafka import give_logs_to_kmini
 from support.offset_requests import commit, fetch
 from support.oracle.consumer_cast import JOINS, LEAVES_FOR_A_WHILE, ConsumerCast
 from support.oracle.graduated import graduate
@@ -109,23 +107,12 @@ def _gone_on(server: ServerProcess, begun: tuple[Transcript, ConsumerCast]) -> P
     return Played(before, after)
 
 
-def _handed_to_kmini(theirs: Path, data_dir: Path) -> None:
-    foreign = shutil.ignore_patterns("bootstrap.checkpoint", "__cluster_metadata-0", "*.lock")
-    shutil.copytree(theirs / "log", data_dir / "broker-1", ignore=foreign)
-
-
-@pytest.fixture
-def servers() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
 def test_members_go_on_with_either_servers_directory(need_kafka: None, servers: ExitStack, tmp_path: Path) -> None:
     kafka = ServerProcess(kafka_command(tmp_path / "theirs", {}), tmp_path / "theirs.log")
     servers.callback(kafka.kill)
     begun_at_kafka = _begun(kafka)
     kafka.stop()
-    _handed_to_kmini(tmp_path / "theirs", tmp_path / "taken")
+    give_logs_to_kmini(tmp_path / "theirs" / "log", tmp_path / "taken")
     twin = begun_at_kafka[1].twin()
     kafka.start()
     expected = _gone_on(kafka, begun_at_kafka)

@@ -6,18 +6,16 @@ Epochs are exhausted after 32,766 transactions: ids that are so far are written 
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-
 from kmini.broker.coordinators.coordinator_topic import partition_for
 from kmini.broker.transactions.transaction_records import Entry, decode_entry, decode_key, encode_entry, encode_key
 from kmini.broker.transactions.transaction_states import EMPTY, PREPARE_COMMIT
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
+from support.apache_kafka import give_logs_to_kmini
 from support.batches import Item, batch
 from support.kafka_requests import fetch, produce
 from support.oracle.graduated import graduate
@@ -165,23 +163,12 @@ def differing(ours: Transcript, theirs: Transcript) -> list[str]:
     return [str(one) for one in found if not one.field.endswith("leader_epoch")]
 
 
-def _handed_to_kmini(theirs: Path, data_dir: Path) -> None:
-    foreign = shutil.ignore_patterns("bootstrap.checkpoint", "__cluster_metadata-0", "*.lock")
-    shutil.copytree(theirs / "log", data_dir / "broker-1", ignore=foreign)
-
-
-@pytest.fixture
-def servers() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
 def test_producers_go_on_with_either_servers_directory(need_kafka: None, servers: ExitStack, tmp_path: Path) -> None:
     kafka = ServerProcess(kafka_command(tmp_path / "theirs", {}), tmp_path / "theirs.log")
     servers.callback(kafka.kill)
     begun_there, identities_there = begin(kafka)
     kafka.stop()
-    _handed_to_kmini(tmp_path / "theirs", tmp_path / "taken")
+    give_logs_to_kmini(tmp_path / "theirs" / "log", tmp_path / "taken")
     kafka.start()
     expected = go_on(kafka, identities_there)
     kafka.stop()

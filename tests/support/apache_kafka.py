@@ -52,6 +52,12 @@ def jars() -> Path:
     return Path(os.environ.get("KMINI_KAFKA_JARS") or REPOSITORY / ".peers" / "kafka" / "lib")
 
 
+def give_logs_to_kmini(log_directory: Path, data_dir: Path) -> None:
+    """Copy the logs of an Apache Kafka that was stopped to where `kmini serve --data-dir` takes them up."""
+    foreign = shutil.ignore_patterns("bootstrap.checkpoint", "__cluster_metadata-0", "*.lock")
+    shutil.copytree(log_directory, data_dir / "broker-1", ignore=foreign)
+
+
 def why_unavailable() -> str | None:
     """Return why Apache Kafka cannot run here, or None when it can."""
     if shutil.which("java") is None:
