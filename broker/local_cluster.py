@@ -9,6 +9,8 @@ one loop.
 from __future__ import annotations
 
 import os
+import time
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,6 +47,20 @@ class ReplicaOffsets(NamedTuple):
     """The first offset of the oldest transaction that this replica knows as open, or its high watermark."""
 
 
+class BrokerEvent(NamedTuple):
+    """What happened to a broker of a cluster."""
+
+    time_s: float
+    """In seconds since the epoch, by the wall clock."""
+    broker: int
+    what: str
+    """As "was killed"."""
+
+
+MOST_EVENTS = 100
+"""The last events that a cluster remembers."""
+
+
 class LocalCluster:
     """Brokers over `data_dir`: the controller's database, and the log directory of each beside it. Belongs to one
     event loop."""
@@ -77,6 +93,8 @@ class LocalCluster:
         """What `Server.advertised` of each broker was when it stopped."""
         self._fences: dict[int, Timer] = {}
         """Timers after which brokers that are cut off count as dead."""
+        self.events: deque[BrokerEvent] = deque(maxlen=MOST_EVENTS)
+        """What happened to the brokers since the start or the last reset, for the failure report of a test."""
         self._before_open: Callable[[], None] | None = None
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
@@ -176,7 +194,11 @@ class LocalCluster:
         except BaseException:
             await self.stop(keeps_data=False)
             raise
+        self.events.clear()
         return ResetReport(emptied.closed)
+
+    def _note(self, node_id: int, what: str) -> None:
+        self.events.append(BrokerEvent(time.time(), node_id, what))
 
     async def _restart_anew(self, node_id: int, saved: Saved | None) -> None:
         """Start a broker that was stopped or killed, without its data; from a snapshot it gets them later."""
@@ -219,6 +241,7 @@ class LocalCluster:
         try:
             broker = await self._start(node_id)
             self._give_ports_back(node_id)
+            self._note(node_id, "was started again")
             return broker
         except BaseException:
             if self.controller.is_live(node_id):  # it had joined already
@@ -229,12 +252,14 @@ class LocalCluster:
 
     async def stop_broker(self, node_id: int) -> None:
         """Stop one broker in order; others lead what it led before it hangs up."""
+        self._note(node_id, "was stopped")
         broker = self._leave(node_id)
         await broker.stop()
         self._kept_ports[node_id] = KeptPorts(self._configs[node_id].listeners)
 
     async def kill(self, node_id: int) -> None:
         """End one broker as `kill -9` does; it is known to be dead at once."""
+        self._note(node_id, "was killed")
         broker = self._leave(node_id)
         await broker.kill()
         self._kept_ports[node_id] = KeptPorts(self._configs[node_id].listeners)
@@ -249,6 +274,7 @@ class LocalCluster:
         `broker.session.timeout.ms` it counts as dead; it goes on to serve its clients as it did. ValueError if it is
         cut off or paused."""
         self._check_connected(node_id)
+        self._note(node_id, "was cut off from the others")
         await self._lose(node_id)
 
     def _check_connected(self, node_id: int) -> None:
@@ -260,6 +286,7 @@ class LocalCluster:
         """Have one broker stand still, as SIGSTOP does: clients wait, and after `broker.session.timeout.ms` it counts
         as dead. Until `reconnect`. ValueError if it is cut off or paused."""
         self._check_connected(node_id)
+        self._note(node_id, "was paused")
         self.brokers[node_id].server.is_suspended = True
         await self._lose(node_id)
 
@@ -273,6 +300,7 @@ class LocalCluster:
         self._fences[node_id] = self.clock.call_later(timeout_ms, partial(self._fence, node_id), liveness=True)
 
     def _fence(self, node_id: int) -> None:
+        self._note(node_id, "counts as dead: broker.session.timeout.ms is over")
         elections.leave(self.controller, node_id, partial(is_unclean_election_allowed, self.brokers[node_id].config))
 
     def reconnect(self, node_id: int) -> None:
@@ -282,6 +310,7 @@ class LocalCluster:
             raise ValueError(f"broker {node_id} is neither cut off nor paused")
         self._fences.pop(node_id).cancel()
         broker = self.brokers[node_id]
+        self._note(node_id, "was reconnected")
         broker.peers.is_cut_off = False
         if self.controller.is_live(node_id):
             broker.replica_manager.catch_up()
@@ -322,6 +351,7 @@ class LocalCluster:
         """Have a replica that is in sync lead, the first of all if none is named. Raises what `elections.elect`
         does."""
         elections.elect(self.controller, topic_partition, node_id)
+        self._note(self.state(topic_partition).leader, f"was made the leader of {topic_partition}")
 
 
 def _check_inter_broker(config: BrokerConfig) -> None:

@@ -128,6 +128,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     @property
     def bootstrap_servers(self) -> str:
         """host:port of every running broker, separated by commas, for any client; empty if none runs."""
+        self._thread.has_told_address = True
         return ",".join(
             broker.address for broker in list(self._operations.core.brokers.values())
         )  # the loop may change it

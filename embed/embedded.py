@@ -87,6 +87,7 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     @property
     def bootstrap_servers(self) -> str:
         """host:port, for any client; empty while the broker does not run."""
+        self._thread.has_told_address = True
         return "" if self._running is None else self._running.core.address
 
 

@@ -19,24 +19,36 @@ class ReportOperations:
     """The reports of a running broker or cluster."""
 
     def __init__(
-        self, operations: SharedOperations, rules: ActiveRules | None, waits: Collection[FailedWait] = ()
+        self,
+        operations: SharedOperations,
+        rules: ActiveRules | None,
+        waits: Collection[FailedWait] = (),
+        is_address_known: bool = True,
     ) -> None:
         self._operations = operations
         self._rules = rules
         self._waits = waits
+        self._is_address_known = is_address_known
 
     async def text(self) -> str:
         """The failure report."""
-        return failure_report(await gather(self._operations, self._rules, self._waits))
+        facts = await gather(self._operations, self._rules, self._waits, is_address_known=self._is_address_known)
+        return failure_report(facts)
 
 
 class _Report(Handle[ReportOperations]):
     """The methods of `Report` and `AsyncReport`."""
 
     def __init__(self, host: Handle[SharedOperations]) -> None:
-        owner, waits = getattr(host, "_host", host), host._thread.failed_waits
+        owner, thread = getattr(host, "_host", host), host._thread
         super().__init__(
-            host._thread, lambda: host._operations.part(ReportOperations, getattr(owner, "_faults", None), [*waits])
+            thread,
+            lambda: host._operations.part(
+                ReportOperations,
+                getattr(owner, "_faults", None),
+                [*thread.failed_waits],
+                thread.has_told_address,
+            ),
         )
 
     text = method(ReportOperations.text)

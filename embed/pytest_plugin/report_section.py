@@ -45,7 +45,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed and call.when != "teardown":
         item.stash[_HAS_FAILED] = True
         for host in hosts_of(item):
-            report.sections.append((f"kmini: {_address(host)}", text_of(host)))
+            text = text_of(host)  # first: it says whether the test has asked for the address
+            report.sections.append((f"kmini: {_address(host)}", text))
     if call.when == "teardown" and _LENT in item.stash:
         del item.stash[_LENT]
 

@@ -15,8 +15,10 @@ from kmini.phrases import counted, nearest
 from kmini.report.facts import Facts, TopicFacts, client_called, client_of, moved_by
 from kmini.report.group_diagnoses import (
     assigned_after_produce,
+    fetched_and_never_committed,
     group_at_the_end,
     group_never_joined,
+    left_without_partition,
     leftover_member,
     member_expelled,
     more_members_than_partitions,
@@ -54,8 +56,12 @@ def likely(facts: Facts) -> Iterator[str]:
 
 
 def no_client_came(facts: Facts) -> str | None:
-    """No request at all has come."""
+    """No request at all has come, and the test has clients: it has asked where the broker listens, or has waited for
+    more than the records that it writes itself."""
     if not facts.has_journal or facts.requests or facts.lost:
+        return None
+    written = {topic.name for topic in facts.topics if topic.was_written}
+    if not facts.is_address_known and all(wait.topic in written for wait in facts.waits):
         return None
     return (
         f"no client sent a request to {', '.join(facts.addresses)}: check bootstrap.servers of your service, and that "
@@ -84,6 +90,34 @@ def version_or_codec_refused(facts: Facts) -> str | None:
             return f"{client_of(entry)} was refused {entry.api} v{entry.version}: {refused[0]}"
         if entry.closed is not None and entry.closed.startswith(("not served", "served in versions")):
             return f"{client_of(entry)} asked for {entry.api} v{entry.version}, which is {entry.closed}"
+    return None
+
+
+# --- several brokers
+
+
+def without_leader(facts: Facts) -> str | None:
+    """No broker leads a partition."""
+    cluster = facts.cluster
+    for one in cluster.partitions if cluster is not None else ():
+        if cluster is not None and one.leader < 0:
+            fates = "; ".join(map(cluster.fate, one.replicas))
+            return f"no broker leads {one.place}, so clients wait: {fates} (in sync were {' '.join(map(str, one.isr))})"
+    return None
+
+
+def too_few_in_sync(facts: Facts) -> str | None:
+    """Records were refused, because too few replicas are in sync."""
+    cluster = facts.cluster
+    for entry in reversed(facts.asked("Produce")):
+        errors = [error for error in entry.errors if error.startswith("NOT_ENOUGH_REPLICAS")]
+        if cluster is None or not errors:
+            continue
+        for one in cluster.partitions:
+            lost = [number for number in one.replicas if number not in one.isr]
+            if lost and (one.place.topic, one.place.partition) in {(at.topic, at.partition) for at in entry.partitions}:
+                fates = "; ".join(map(cluster.fate, lost))
+                return f"the Produce of {client_of(entry)} was refused with {errors[0]}: {one}; {fates}"
     return None
 
 
@@ -134,7 +168,7 @@ def wrong_topics(facts: Facts) -> Iterator[str]:
         if name is not None:
             topic = facts.topic(name)
             assert topic is not None
-            if _are_siblings(empty.name, name) and empty.name not in waited:
+            if _are_siblings(empty.name, name):
                 continue
             if empty.auto_created_by and not topic.auto_created_by:
                 yield (
@@ -198,10 +232,22 @@ def _auto_created(facts: Facts, topic: TopicFacts) -> str:
 
 
 def _are_siblings(one: str, other: str) -> bool:
-    """Whether two names were likely made to be similar: "orders" and "orders-dlt", "orders-1" and "orders-2"."""
-    shorter, longer = sorted((one, other), key=len)
-    extended = longer.startswith(shorter) and longer[len(shorter)] in "-._" if longer != shorter else True
-    return extended or re.sub(r"[0-9]+", "0", one) == re.sub(r"[0-9]+", "0", other)
+    """Whether two names were likely made to be similar: "orders" and "orders-dlt", "orders-1" and "orders-2",
+    "shop.orders.created" and "shop.orders.cancelled"."""
+    shorter, longer = sorted((_words(one), _words(other)), key=len)
+    if len(shorter) < len(longer):
+        return longer[: len(shorter)] == shorter
+    different = [(here, there) for here, there in zip(shorter, longer, strict=True) if here != there]
+    return bool(different) and not any(_is_misspelled(here, there) for here, there in different)
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[-._]", name)
+
+
+def _is_misspelled(one: str, other: str) -> bool:
+    """Whether two words differ a little, and not in their numbers only, as "v1" and "v2" do."""
+    return closest(one, (other,)) is not None and re.sub(r"[0-9]+", "0", one) != re.sub(r"[0-9]+", "0", other)
 
 
 def last_produce_failed(facts: Facts) -> str | None:
@@ -286,7 +332,22 @@ def rule_never_hit(facts: Facts) -> str | None:
     return next((one.why_not for one in facts.faults if one.why_not), None)
 
 
+def acted_too_late(facts: Facts) -> str | None:
+    """A call had waited in vain before a fault rule acted for the first time."""
+    for wait in facts.waits:
+        for rule in facts.faults:
+            first = next((entry for entry in facts.requests if rule.name in entry.faults), None)
+            after_s = 0.0 if first is None else first.time_ms / 1_000 - wait.ended_s
+            if first is not None and after_s > 0:
+                return (
+                    f"fault rule {rule.name!r} first acted {after_s:.1f} s after {wait.call} had ended: on {first.api} "
+                    f"of {client_of(first)}. Wait longer, or for the rule itself (wait_hit)"
+                )
+    return None
+
+
 DIAGNOSES: tuple[Diagnosis, ...] = (
+    no_client_came,
     advertised_address_never_reached,
     version_or_codec_refused,
     topic_does_not_exist,
@@ -294,7 +355,10 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     leftover_member,
     partitions_not_given_up,
     member_expelled,
+    acted_too_late,
     rule_never_hit,
+    without_leader,
+    too_few_in_sync,
     aborted_or_fenced,
     transaction_left_open,
     last_produce_failed,
@@ -304,10 +368,11 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     never_assigned,
     assigned_after_produce,
     more_members_than_partitions,
+    left_without_partition,
     group_at_the_end,
+    fetched_and_never_committed,
     group_never_joined,
     auto_created_by_mistake,
-    no_client_came,
 )
 """All of them, the likeliest first."""
 

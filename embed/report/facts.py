@@ -6,12 +6,14 @@ This module imports no broker.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kmini.broker.groups.group import Departure
     from kmini.broker.journal.entries import JournalEntry
+    from kmini.broker.local_cluster import BrokerEvent
     from kmini.client_connections import ClientConnection
     from kmini.contents import PartitionOffsets, Record
     from kmini.descriptions import GroupDescription, OpenTransaction
@@ -34,10 +36,15 @@ class PartitionFacts(NamedTuple):
     """Records of open and aborted transactions."""
     last: Record | None
     """The last record that is committed."""
+    at: Mapping[int, Record] = MappingProxyType({})
+    """The committed records at offsets that a group has committed or a client has asked for."""
 
     @classmethod
-    def of(cls, number: int, offsets: PartitionOffsets, records: Collection[Record]) -> PartitionFacts:
-        """`records` are those of the partition, in every state, the oldest ones left out."""
+    def of(
+        cls, number: int, offsets: PartitionOffsets, records: Collection[Record], asked: Collection[int] = ()
+    ) -> PartitionFacts:
+        """`records` are those of the partition, in every state, the oldest ones left out; those at the offsets `asked`
+        are kept."""
         committed = [record for record in records if record.state == "committed"]
         return cls(
             number,
@@ -47,6 +54,7 @@ class PartitionFacts(NamedTuple):
             len(committed),
             len(records) - len(committed),
             committed[-1] if committed else None,
+            {record.offset: record for record in committed if record.offset in asked},
         )
 
 
@@ -83,6 +91,8 @@ class GroupFacts(NamedTuple):
     """The committed offsets."""
     departures: tuple[Departure, ...] = ()
     """The members that have gone, the latest at the end."""
+    coordinator: int | None = None
+    """The number of the broker that coordinates it, in a cluster."""
 
 
 class FaultFacts(NamedTuple):
@@ -94,6 +104,43 @@ class FaultFacts(NamedTuple):
     """Why it never acted, with its nearest miss; empty if it did."""
     seed: int | None = None
     """The seed by which it draws, if it acts by chance."""
+
+
+class Replicas(NamedTuple):
+    """A partition in a cluster."""
+
+    place: TopicPartition
+    leader: int
+    """-1 if no broker leads it."""
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a leader, and all replicas are in sync."""
+        return self.leader >= 0 and {*self.isr} == {*self.replicas}
+
+    def __str__(self) -> str:
+        led = f"broker {self.leader} leads" if self.leader >= 0 else "no broker leads"
+        return f"{self.place}: {led}, in sync {_listed(self.isr)} of {_listed(self.replicas)}"
+
+
+class ClusterFacts(NamedTuple):
+    """What is known of several brokers."""
+
+    numbers: tuple[int, ...]
+    running: tuple[int, ...]
+    events: tuple[BrokerEvent, ...]
+    """What happened to the brokers, the latest at the end."""
+    partitions: tuple[Replicas, ...]
+    """Of all topics that are not internal."""
+    coordinators: Mapping[str, int] = MappingProxyType({})
+    """The broker that coordinates each transactional id of the requests."""
+
+    def fate(self, broker: int) -> str:
+        """What happened to a broker last: "broker 2 was killed"."""
+        last = next((event.what for event in reversed(self.events) if event.broker == broker), "")
+        return f"broker {broker} {last or ('runs' if broker in self.running else 'does not run')}"
 
 
 class Facts(NamedTuple):
@@ -119,6 +166,10 @@ class Facts(NamedTuple):
     """How far the clock was moved."""
     waits: tuple[FailedWait, ...] = ()
     """The calls of the test that waited in vain, the latest at the end."""
+    cluster: ClusterFacts | None = None
+    """None for one broker."""
+    is_address_known: bool = True
+    """Whether the test has asked for the addresses, so that it has clients to give them to."""
     elsewhere: str = ""
     """The server and its release, if the facts are those that requests tell; empty for a broker of kmini here."""
 
@@ -134,9 +185,30 @@ class Facts(NamedTuple):
         """The requests of these APIs."""
         return [entry for entry in self.requests if entry.api in apis]
 
+    def partition(self, place: TopicPartition) -> PartitionFacts | None:
+        topic = self.topic(place.topic)
+        found = topic.partitions if topic is not None else ()
+        return next((one for one in found if one.number == place.partition), None)
+
     def after_s(self, entry: JournalEntry) -> float:
         """Seconds from the first request to this one."""
         return entry.time_ms / 1_000 - self.began_s
+
+
+def _listed(numbers: Collection[int]) -> str:
+    return " ".join(map(str, sorted(numbers))) or "none"
+
+
+def shown(value: bytes | None) -> str:
+    """The key or the value of a record, shortened."""
+    if value is None:
+        return "null"
+    return repr(value) if len(value) <= 24 else f"{value[:24]!r}... {len(value)} B"
+
+
+def record_shown(record: Record) -> str:
+    """A record in a sentence: "key=b'42' value=b'placed'"."""
+    return f"key={shown(record.key)} value={shown(record.value)}"
 
 
 def client_called(client_id: str | None) -> str:

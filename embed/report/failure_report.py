@@ -12,7 +12,7 @@ from kmini.failed_waits import FailedWait
 from kmini.phrases import counted
 from kmini.protocol.topics import TopicPartition
 from kmini.report.diagnoses import likely
-from kmini.report.facts import Facts, TopicFacts, moved_by
+from kmini.report.facts import ClusterFacts, Facts, TopicFacts, moved_by, record_shown
 
 MOST_LINES = 40
 MOST_WIDTH = 160
@@ -26,6 +26,8 @@ MOST_TOPICS = MOST_GROUPS = MOST_OF_CLIENT = 6
 """Lines about topics, about groups, and about the last requests of one client."""
 MOST_WAITS = MOST_DEPARTURES = 2
 """Calls that waited in vain, and members of a group that have gone."""
+MOST_EVENTS = 8
+"""The last things that happened to the brokers of a cluster."""
 MOST_CLIENTS = 4
 _LABEL = 8
 """Characters of the first column."""
@@ -44,6 +46,7 @@ def failure_report(facts: Facts) -> str:
         *_labelled("groups", _limited(_group_lines(facts), MOST_GROUPS)),
         *_labelled("txns", _limited(map(str, facts.transactions), MOST_GROUPS)),
         *_labelled("faults", _limited(_fault_lines(facts), MOST_GROUPS)),
+        *_labelled("cluster", _cluster_lines(facts.cluster, facts.began_s) if facts.cluster else ()),
     ]
     end = [*_labelled("unknown", [_unknown(facts)])] if facts.elsewhere else [*_labelled("clock", [_clock(facts)])]
     room = MOST_LINES - len(lines) - len(end)
@@ -98,18 +101,12 @@ def _topic_line(topic: TopicFacts) -> str:
             parts.append(f"p{one.number} start {one.log_start_offset}, end {one.high_watermark}{stable}")
     last = max((one.last for one in topic.partitions if one.last is not None), key=_when, default=None)
     if last is not None:
-        parts.append(f"last p{last.partition}@{last.offset} key={_bytes(last.key)} value={_bytes(last.value)}")
+        parts.append(f"last p{last.partition}@{last.offset} {record_shown(last)}")
     return ", ".join(parts)
 
 
 def _when(record: object) -> int:
     return int(getattr(record, "timestamp", -1))
-
-
-def _bytes(value: bytes | None) -> str:
-    if value is None:
-        return "null"
-    return repr(value) if len(value) <= 24 else f"{value[:24]!r}... {len(value)} B"
 
 
 def _of_end(facts: Facts, place: TopicPartition, offset: int) -> str:
@@ -126,7 +123,8 @@ def _group_lines(facts: Facts) -> Iterator[str]:
         protocol = f", {described.protocol}" if described.protocol else ""
         committed = f"committed {offsets}" if offsets else "nothing committed"
         generation = f", {described.at}" if described.at else ""
-        yield f"{described.group}: {described.state}{generation}{protocol}, {committed}"
+        coordinated = "" if group.coordinator is None else f", coordinated by broker {group.coordinator}"
+        yield f"{described.group}: {described.state}{generation}{protocol}, {committed}{coordinated}"
         for member in described.members[:3]:
             has = " ".join(map(str, member.assignment[:4])) or "nothing"
             yield f"  {member.client_id} wants {' '.join(member.topics[:4]) or '?'}, has {has}"
@@ -141,6 +139,20 @@ def _fault_lines(facts: Facts) -> Iterator[str]:
         by_chance = "" if one.seed is None else f", by chance (seed {one.seed})"
         acted = f"acted {counted(one.hits, 'time')}" if one.hits else "never acted"
         yield f"{one.name}: {acted}{by_chance}"
+
+
+def _cluster_lines(cluster: ClusterFacts, began_s: float) -> Iterator[str]:
+    """The brokers, what happened to them, and the partitions that are not led and replicated as they should be."""
+    down = [cluster.fate(number) for number in cluster.numbers if number not in cluster.running]
+    numbers = " ".join(map(str, cluster.running)) or "none"
+    yield "; ".join([f"broker {numbers} runs" if len(cluster.running) == 1 else f"brokers {numbers} run", *down])
+    for event in cluster.events[-MOST_EVENTS:]:
+        when = f"{event.time_s - began_s:+.3f} " if began_s else ""
+        yield f"{when}broker {event.broker} {event.what}"
+    harmed = [str(one) for one in cluster.partitions if not one.is_whole]
+    yield from _limited(harmed or ["every partition has a leader, and all its replicas are in sync"], MOST_GROUPS)
+    if cluster.coordinators:
+        yield ", ".join(f"broker {broker} coordinates {name}" for name, broker in [*cluster.coordinators.items()][:4])
 
 
 def _unknown(facts: Facts) -> str:

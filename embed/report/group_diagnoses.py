@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from kmini.descriptions import at_generation
 from kmini.phrases import counted, nearest
-from kmini.report.facts import Facts, GroupFacts, client_of, moved_by
+from kmini.protocol.topics import TopicPartition
+from kmini.report.facts import Facts, GroupFacts, client_of, moved_by, record_shown
 
 if TYPE_CHECKING:
     from kmini.broker.groups.group import Departure
@@ -133,24 +134,104 @@ def more_members_than_partitions(facts: Facts) -> str | None:
 
 
 def assigned_after_produce(facts: Facts) -> str | None:
-    """A consumer asked for the end of a partition, after records had been written there."""
+    """A consumer began at the end of a partition, and the records were there already."""
     for entry in facts.asked("ListOffsets"):
         for one in entry.partitions:
-            if one.offset != LATEST or _has_committed(facts, one.topic, one.partition):
+            if one.offset != LATEST or one.partition is None:
+                continue
+            place = TopicPartition(one.topic, one.partition)
+            began, partition = _began_at(facts, entry, place), facts.partition(place)
+            if began is None or partition is None or _had_committed(facts, place, entry.number):
                 continue
             before = [
                 written
                 for written in facts.asked("Produce")
-                if written.number < entry.number
-                and not written.errors
-                and (one.topic, one.partition) in _places(written)
+                if written.number < entry.number and not written.errors and place in _places(written)
             ]
-            if before and any(_reads(later, one.topic) for later in facts.requests if later.number > entry.number):
-                place, after_s = f"{one.topic}-{one.partition}", facts.after_s(entry)
+            # The test itself may have written the records: then no request says when.
+            is_behind_all = partition.high_watermark == began > partition.log_start_offset
+            if before or is_behind_all:
+                record = f"the record of +{facts.after_s(before[-1]):.2f} s" if before else "all records that are there"
                 return (
-                    f"{client_of(entry)} began at the end of {place} at +{after_s:.2f} s "
-                    f"(auto.offset.reset=latest, nothing committed), after the record of "
-                    f"+{facts.after_s(before[-1]):.2f} s: produce after the assignment, or read from the earliest"
+                    f"{client_of(entry)} began at the end of {place} at +{facts.after_s(entry):.2f} s "
+                    f"(auto.offset.reset=latest, nothing committed), after {record}: "
+                    "produce after the assignment, or read from the earliest"
+                )
+    return None
+
+
+def _began_at(facts: Facts, asked: JournalEntry, place: TopicPartition) -> int | None:
+    """The offset at which a consumer began to read, having asked for the end; None if it read before, or never did."""
+    for entry in facts.asked("Fetch"):
+        if entry.client_id != asked.client_id or place not in _places(entry):
+            continue
+        if entry.number < asked.number:
+            return None
+        return next(one.offset for one in entry.partitions if (one.topic, one.partition) == place)
+    return None
+
+
+def _had_committed(facts: Facts, place: TopicPartition, number: int) -> bool:
+    """Whether a group had committed an offset of a partition before the request of this number: a later commit may be
+    that of the position at which a consumer began (enable.auto.commit)."""
+    commits = [entry for entry in facts.asked("OffsetCommit", "TxnOffsetCommit") if place in _places(entry)]
+    if commits:
+        return commits[0].number < number
+    return any(place in group.offsets for group in facts.groups)
+
+
+def fetched_and_never_committed(facts: Facts) -> str | None:
+    """A consumer of a group fetched records, and neither committed them nor asked for more: what handles them failed,
+    or hangs."""
+    for group in facts.groups:
+        name = group.description.group
+        clients = {entry.client_id for entry in facts.requests if name in entry.groups}
+        last: dict[TopicPartition, JournalEntry] = {}
+        offsets: dict[TopicPartition, list[int]] = {}
+        for entry in facts.asked("Fetch"):
+            for one in entry.partitions if entry.client_id in clients and not entry.errors else ():
+                if one.partition is not None and one.offset is not None:
+                    place = TopicPartition(one.topic, one.partition)
+                    last[place] = entry
+                    offsets.setdefault(place, []).append(one.offset)
+        for place, entry in last.items():
+            partition, offset = facts.partition(place), offsets[place][-1]
+            record = None if partition is None else partition.at.get(offset)
+            if record is None or entry.is_in_service or group.offsets.get(place, offset) > offset:
+                continue
+            times = offsets[place].count(offset)
+            committed = f"committed nothing beyond {offset}" if place in group.offsets else "never committed"
+            again = f" {times} times, the last time" if times > 1 else ""
+            return (
+                f"{client_of(entry)} of group {name} fetched {place}@{offset}{again} at +{facts.after_s(entry):.2f} s, "
+                f"{committed}, and has asked for no more since: what handles the record {record_shown(record)} failed, "
+                "or has not come back"
+            )
+    return None
+
+
+def left_without_partition(facts: Facts) -> str | None:
+    """A consumer that has left never read, because the others had all partitions."""
+    for group in facts.groups:
+        name = group.description.group
+        for gone in reversed(group.departures):
+            own = [entry for entry in facts.requests if entry.client_id == gone.client_id]
+            if gone.is_expelled or not own or any(entry.api in ("Fetch", "OffsetCommit") for entry in own):
+                continue
+            beside = [
+                entry
+                for entry in facts.asked("SyncGroup", "ConsumerGroupHeartbeat")
+                if name in entry.groups and entry.number < own[-1].number
+            ]
+            others = {entry.client_id for entry in beside} - {gone.client_id}
+            read = {one for entry in facts.asked("Fetch") if entry.client_id in others for one in entry.topics}
+            topics = [topic for one in sorted(read) if (topic := facts.topic(one)) is not None]
+            partitions = sum(topic.partition_count for topic in topics)
+            if 0 < partitions <= len(others):
+                return (
+                    f"consumer {gone.client_id!r} of group {name} never had a partition until it left: there were "
+                    f"{len(others) + 1} members, and {', '.join(topic.name for topic in topics)} has "
+                    f"{counted(partitions, 'partition')}"
                 )
     return None
 
@@ -184,11 +265,3 @@ def _committed_ends(facts: Facts, group: GroupFacts) -> Iterator[tuple[str, bool
 
 def _places(entry: JournalEntry) -> set[tuple[str, int | None]]:
     return {(one.topic, one.partition) for one in entry.partitions}
-
-
-def _reads(entry: JournalEntry, topic: str) -> bool:
-    return entry.api == "Fetch" and topic in entry.topics
-
-
-def _has_committed(facts: Facts, topic: str, partition: int | None) -> bool:
-    return any((topic, partition) in group.offsets for group in facts.groups)

@@ -163,16 +163,16 @@ class SmallClient(Wire):
 
     # --- offsets and records
 
-    def end_of(self, topic: str) -> int:
+    def end_of(self, topic: str, partition: int = 0) -> int:
         """The offset at which a consumer with auto.offset.reset=latest begins."""
         Topic = m.ListOffsetsRequest.Topic
-        place = Topic.Partition(partition_index=0, timestamp=-1)
+        place = Topic.Partition(partition_index=partition, timestamp=-1)
         answer = self.ask(m.ListOffsetsRequest(topics=[Topic(name=topic, partitions=[place])]), 4)
         return int(answer.topics[0].partitions[0].offset)
 
-    def fetch(self, topic: str, offset: int, *, isolation_level: int = 0) -> bytes:
+    def fetch(self, topic: str, offset: int, partition: int = 0, *, isolation_level: int = 0) -> bytes:
         Topic = m.FetchRequest.Topic
-        asked = Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        asked = Topic.Partition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         request = m.FetchRequest(
             max_wait_ms=0, min_bytes=1, isolation_level=isolation_level, topics=[Topic(topic=topic, partitions=[asked])]
         )

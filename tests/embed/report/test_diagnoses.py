@@ -13,13 +13,15 @@ from kmini import Broker
 from kmini.broker.api.key_fields import KeyPartition
 from kmini.broker.groups.group import Departure
 from kmini.broker.journal.entries import JournalEntry
+from kmini.broker.local_cluster import BrokerEvent
 from kmini.client_connections import ClientConnection
+from kmini.contents import Record
 from kmini.descriptions import GroupDescription, GroupMember
 from kmini.failed_waits import FailedWait
 from kmini.protocol.topics import TopicPartition
 from kmini.report import diagnoses, group_diagnoses
 from kmini.report.diagnoses import DIAGNOSES, Diagnosis, likely
-from kmini.report.facts import Facts, FaultFacts, GroupFacts, PartitionFacts, TopicFacts
+from kmini.report.facts import ClusterFacts, Facts, FaultFacts, GroupFacts, PartitionFacts, Replicas, TopicFacts
 from support.small_client import SmallClient
 
 
@@ -46,6 +48,18 @@ def facts(**given: Any) -> Facts:
 def topic(name: str, records: int, *, start: int = 0, hidden: int = 0) -> TopicFacts:
     end = start + records + hidden
     return TopicFacts(name, 1, (PartitionFacts(0, start, end, end, records, hidden, None),))
+
+
+def holding(record: Record) -> TopicFacts:
+    (partition,) = topic(record.topic, 1).partitions
+    return TopicFacts(record.topic, 1, (partition._replace(at={record.offset: record}),))
+
+
+def cluster(leader: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> ClusterFacts:
+    """Two brokers, of which the second was killed, and a partition of "orders"."""
+    place = TopicPartition("orders", 0)
+    killed = BrokerEvent(1.0, 2, "was killed")
+    return ClusterFacts((1, 2), (1,), (killed,), (Replicas(place, leader, replicas, isr),))
 
 
 def request(api: str, topic: str | None = None, *errors: str, **given: Any) -> JournalEntry:
@@ -81,8 +95,13 @@ JOINING = request("JoinGroup", None, client_id="new", groups=("billing",), ms=No
 BEGINS_LATEST = (
     request("Produce", "orders"),
     request("ListOffsets", partitions=(KeyPartition("orders", 0, -1),)),
-    request("Fetch", "orders"),
+    request("Fetch", partitions=(KeyPartition("orders", 0, 1),)),
 )
+FETCHED = (
+    request("JoinGroup", groups=("billing",)),
+    request("Fetch", partitions=(KeyPartition("orders", 0, 0),)),
+)
+BROKEN = Record(0, 1_000, b"42", b"{broken", topic="orders")
 
 WAITED_FOR_TOPIC = FailedWait("topic('orders-dlt').wait_for(1)", "orders-dlt", None, "there is none", 2.0)
 WAITED_FOR_GROUP = FailedWait("group('biling').stable()", None, "biling", "there is none", 2.0)
@@ -196,8 +215,63 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
     ),
     (
         diagnoses.wrong_topic,
-        {"topics": (topic("orders-dlt", 0), topic("orders", 1)), "waits": (WAITED_FOR_TOPIC,)},
+        {"topics": (topic("order-dlt", 1), topic("orders-dlt", 0)), "waits": (WAITED_FOR_TOPIC,)},
         "nothing was ever written to 'orders-dlt', for which the test waited",
+    ),
+    (
+        diagnoses.no_client_came,
+        {"requests": (), "is_address_known": False, "waits": (WAITED_FOR_TOPIC,)},
+        "no client sent a request to 127.0.0.1:9092",
+    ),
+    (
+        diagnoses.acted_too_late,
+        {
+            "waits": (WAITED_FOR_TOPIC._replace(topic="orders", ended_s=0.6),),
+            "faults": (FaultFacts("lost", 1, ""),),
+            "requests": (request("Produce", "orders", faults=("lost",)),),
+        },
+        "fault rule 'lost' first acted 0.4 s after topic('orders-dlt').wait_for(1) had ended: on Produce of client",
+    ),
+    (
+        diagnoses.without_leader,
+        {"cluster": cluster(-1, (1, 2), (2,))},
+        "no broker leads orders-0, so clients wait: broker 1 runs; broker 2 was killed (in sync were 2)",
+    ),
+    (
+        diagnoses.too_few_in_sync,
+        {"cluster": cluster(1, (1, 2), (1,)), "requests": (request("Produce", "orders", "NOT_ENOUGH_REPLICAS"),)},
+        "refused with NOT_ENOUGH_REPLICAS: orders-0: broker 1 leads, in sync 1 of 1 2; broker 2 was killed",
+    ),
+    (
+        group_diagnoses.assigned_after_produce,
+        {"requests": BEGINS_LATEST[1:]},
+        "began at the end of orders-0 at +0.00 s (auto.offset.reset=latest, nothing committed), after all records",
+    ),
+    (
+        group_diagnoses.assigned_after_produce,
+        {
+            "requests": (*BEGINS_LATEST, request("OffsetCommit", "orders", groups=("billing",))),
+            "groups": (group("Stable", READER, orders=1),),
+        },
+        "began at the end of orders-0",
+    ),
+    (
+        group_diagnoses.fetched_and_never_committed,
+        {"topics": (holding(BROKEN),), "groups": (group("Stable", READER),), "requests": FETCHED},
+        "client 'app' of group billing fetched orders-0@0 at +0.00 s, never committed, and has asked for no more "
+        "since: what handles the record key=b'42' value=b'{broken' failed",
+    ),
+    (
+        group_diagnoses.left_without_partition,
+        {
+            "groups": (departed("")._replace(departures=(Departure("b-1", "b", 2, "", False, 6_000),)),),
+            "requests": (
+                request("SyncGroup", groups=("billing",)),
+                request("Fetch", "orders"),
+                request("LeaveGroup", groups=("billing",), client_id="b"),
+            ),
+        },
+        "consumer 'b' of group billing never had a partition until it left: there were 2 members, and orders has 1",
     ),
     (
         diagnoses.auto_created_by_mistake,
@@ -243,6 +317,45 @@ def test_a_fault_is_named_and_is_the_likeliest_reason(
 NOT_SHOWN: list[tuple[Diagnosis, dict[str, Any]]] = [
     (diagnoses.no_client_came, {"requests": (), "has_journal": False}),
     (diagnoses.no_client_came, {"requests": (), "lost": 3}),
+    (diagnoses.no_client_came, {"requests": (), "is_address_known": False}),
+    (
+        diagnoses.no_client_came,
+        {"requests": (), "is_address_known": False, "waits": (WAITED_FOR_TOPIC._replace(topic="orders"),)},
+    ),
+    (
+        diagnoses.acted_too_late,
+        {
+            "waits": (WAITED_FOR_TOPIC._replace(topic="orders"),),
+            "faults": (FaultFacts("lost", 1, ""),),
+            "requests": (request("Produce", "orders", faults=("lost",)),),
+        },
+    ),
+    (diagnoses.without_leader, {"cluster": cluster(1, (1, 2), (1,))}),
+    (
+        diagnoses.too_few_in_sync,
+        {"cluster": cluster(1, (1, 2), (1, 2)), "requests": (request("Produce", "orders", "NOT_ENOUGH_REPLICAS"),)},
+    ),
+    (
+        diagnoses.wrong_topic,
+        {"topics": (topic("orders-dlt", 0), topic("orders", 1)), "waits": (WAITED_FOR_TOPIC,)},
+    ),
+    (diagnoses.wrong_topic, {"topics": (topic("shop.orders.created", 1), topic("shop.orders.cancelled", 0))}),
+    (
+        group_diagnoses.fetched_and_never_committed,
+        {
+            "topics": (holding(BROKEN),),
+            "groups": (group("Stable", READER),),
+            "requests": (*FETCHED, request("Fetch", partitions=(KeyPartition("orders", 0, 1),))),
+        },
+    ),
+    (
+        group_diagnoses.fetched_and_never_committed,
+        {"topics": (holding(BROKEN),), "groups": (group("Stable", READER, orders=1),), "requests": FETCHED},
+    ),
+    (
+        group_diagnoses.left_without_partition,
+        {"groups": (departed(""),), "requests": (request("Fetch", "orders", client_id="billing-1"),)},
+    ),
     (diagnoses.advertised_address_never_reached, {"told": ("kafka:9092",)}),
     (group_diagnoses.leftover_member, {"groups": (group("Stable", READER),), "requests": (JOINING,)}),
     (diagnoses.last_produce_failed, {"requests": (request("Produce", "orders", "X"), request("Produce", "orders"))}),
@@ -271,7 +384,8 @@ NOT_SHOWN: list[tuple[Diagnosis, dict[str, Any]]] = [
     (group_diagnoses.partitions_not_given_up, {"groups": (reconciling(has=1, target=2),)}),
     (group_diagnoses.partitions_not_given_up, {"groups": (group("PreparingRebalance", READER),)}),
     (group_diagnoses.never_assigned, {"groups": (group("Stable", READER),)}),
-    (group_diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST[1:]}),
+    (group_diagnoses.assigned_after_produce, {"requests": (request("Fetch", "orders"), *BEGINS_LATEST)}),
+    (group_diagnoses.assigned_after_produce, {"requests": BEGINS_LATEST[1:], "topics": (topic("orders", 2),)}),
     (
         group_diagnoses.assigned_after_produce,
         {"requests": BEGINS_LATEST, "groups": (group("Stable", READER, orders=0),)},

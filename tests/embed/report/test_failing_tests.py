@@ -1,4 +1,4 @@
-"""Eighteen tests of the kind that people write by mistake, each with the report that they get.
+"""Thirty tests of the kind that people write by mistake, each with the report that they get.
 
 The reports are the files in `golden/`, with times, ports and ids made equal. KMINI_GOLDEN=1 writes them anew.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kmini import Broker
+from kmini import Broker, Cluster
 from kmini.report.failure_report import MOST_LINES
 from support.small_client import SmallClient
 from support.until import until
@@ -51,7 +52,7 @@ def client(broker: Broker) -> Iterator[Client]:
 def normalized(report: str) -> str:
     """The report without what differs from run to run."""
     report = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", report)
-    report = re.sub(r"\+\d+\.\d+", "+T", report)
+    report = re.sub(r"[+-]\d+\.\d+", "+T", report)
     report = re.sub(r"\b\d+\.\d s\b", "T s", report)
     report = re.sub(r"for \d+ of (\d+) ms", r"for T of \1 ms", report)
     report = re.sub(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "-ID", report)
@@ -64,15 +65,19 @@ def normalized(report: str) -> str:
     return re.sub(r"requests: \d+", "requests: N", report) + "\n"
 
 
-def check(name: str, broker: Broker, *cause: str) -> None:
+def check(name: str, broker: Broker | Cluster, *cause: str) -> None:
     """The first line names the cause, and the whole report is the golden one."""
     report = broker.report()
-    assert len(report.splitlines()) <= MOST_LINES
     likely = re.match(r"LIKELY  (.*(?:\n {8}.*)*)", report)
     assert likely is not None, report
     sentence = re.sub(r"\n +", " ", likely[1])
     for part in cause:
         assert part in sentence, report
+    check_golden(name, report)
+
+
+def check_golden(name: str, report: str) -> None:
+    assert len(report.splitlines()) <= MOST_LINES
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("KMINI_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
@@ -207,6 +212,8 @@ def test_an_address_that_clients_cannot_reach(broker: Broker, client: Client) ->
 
 def test_a_service_that_was_given_another_broker(broker: Broker) -> None:
     broker.create_topic("orders")
+    with pytest.raises(AssertionError, match="orders"):
+        broker.topic("orders").wait_for(1, timeout_ms=1)
     check("no_client", broker, "no client sent a request", "check bootstrap.servers")
 
 
@@ -259,5 +266,153 @@ def test_a_consumer_that_hangs(broker: Broker, client: Client) -> None:
     check("session_ended", broker, "'billing-1' was removed from group billing", "session.timeout.ms=30000")
 
 
-def test_there_are_eighteen_of_them() -> None:
-    assert len([*GOLDEN.glob("*.txt")]) == 18
+def test_a_consumer_that_begins_at_the_end_behind_what_the_test_wrote(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders", 2)
+    broker.topic("orders").produce(b"placed", key=b"42", partition=1)
+    billing = client("billing-1")
+    billing.subscribe("billing", "orders", 1)
+    for number in range(2):
+        assert billing.fetch("orders", billing.end_of("orders", number), number) == b""
+    with pytest.raises(AssertionError, match="1 record of orders left to commit"):
+        broker.group("billing").caught_up("orders", timeout_ms=1)
+    check("latest_by_handle", broker, "'billing-1' began at the end of orders-1", "auto.offset.reset=latest")
+
+
+def test_a_consumer_that_commits_the_end_at_which_it_began(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    assert client("order-service").produce("orders") == 0
+    billing = client("billing-1")
+    billing.subscribe("billing", "orders")
+    end = billing.end_of("orders")
+    assert billing.fetch("orders", end) == b""
+    billing.commit("billing", "orders", end)
+    billing.leave("billing", "the consumer is being closed")
+    check("latest_and_auto_commit", broker, "'billing-1' began at the end of orders-0", "auto.offset.reset=latest")
+
+
+def test_a_consumer_too_many_that_is_closed(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    one, two = client("billing-1"), client("billing-2")
+    one.join("billing", "orders")
+    two.join("billing", "orders", waits=False)
+    broker.requests.wait_for("JoinGroup", client_id="billing-2", where=lambda entry: entry.is_in_service)
+    one.join("billing", "orders")
+    two.receive_join(1)
+    one.sync("billing", {one.member_id: [("orders", 0)], two.member_id: []})
+    two.sync("billing", {})
+    assert one.fetch("orders", 0) == b""
+    two.leave("billing")
+    one.leave("billing")
+    check("closed_without_partition", broker, "'billing-2' of group billing never had a partition", "2 members")
+
+
+def test_a_handler_that_dies_of_a_record(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    assert client("order-service").produce("orders", b"{broken") == 0
+    billing = client("billing-1")
+    billing.subscribe("billing", "orders")
+    assert billing.fetch("orders", 0)
+    with pytest.raises(AssertionError, match="1 record of orders left to commit"):
+        broker.group("billing").caught_up("orders", timeout_ms=1)
+    check("handler_died", broker, "'billing-1' of group billing fetched orders-0@0", "never committed", "{broken")
+
+
+def test_a_record_on_which_a_service_dies_again_and_again(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    service = client("order-service")
+    assert service.produce("orders") == service.produce("orders", b"{broken") == 0
+    for number in (1, 2, 3):
+        billing = client(f"billing-{number}")
+        billing.subscribe("billing", "orders")
+        if number == 1:
+            assert billing.fetch("orders", 0)
+            billing.commit("billing", "orders", 1)
+        assert billing.fetch("orders", 1)
+        billing.leave("billing")
+    check("poison", broker, "orders-0@1 3 times", "committed nothing beyond 1", "value=b'{broken'")
+
+
+def test_a_dead_letter_that_does_not_come(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    broker.create_topic("orders.dlq")
+    assert client("order-service").produce("orders", b"{broken") == 0
+    billing = client("billing-1")
+    billing.subscribe("billing", "orders")
+    assert billing.fetch("orders", 0)
+    with pytest.raises(AssertionError, match="holds 0 of 1 record"):
+        broker.topic("orders.dlq").wait_for(1, timeout_ms=1)
+    check("no_dead_letter", broker, "fetched orders-0@0", "never committed", "{broken")
+
+
+def test_topics_of_one_family_are_not_taken_for_each_other(broker: Broker, client: Client) -> None:
+    broker.create_topic("shop.orders.created")
+    broker.create_topic("shop.orders.cancelled")
+    assert client("order-service").produce("shop.orders.created") == 0
+    with pytest.raises(AssertionError, match="cancelled"):
+        broker.topic("shop.orders.cancelled").wait_for(1, timeout_ms=1)
+    check_golden("family_of_topics", broker.report())
+
+
+def test_a_test_without_clients(broker: Broker) -> None:
+    broker.create_topic("orders")
+    broker.topic("orders").produce(b"placed", key=b"42")
+    check_golden("without_clients", broker.report())
+
+
+def test_a_service_that_was_given_another_broker_and_creates_its_topic(broker: Broker) -> None:
+    with pytest.raises(AssertionError, match="there is no topic"):
+        broker.topic("orders").wait_for(1, timeout_ms=1)
+    check("no_client_and_no_topic", broker, "no client sent a request", "check bootstrap.servers")
+
+
+def test_a_wait_that_ends_before_its_rule_acts(broker: Broker, client: Client) -> None:
+    broker.create_topic("orders")
+    broker.faults.on("Produce", name="lost leader", topic="orders").error("NOT_LEADER_OR_FOLLOWER")
+    service = client("order-service")
+    service.metadata("orders")
+    with pytest.raises(AssertionError, match="orders"):
+        broker.topic("orders").wait_for(1, timeout_ms=1)
+    ended_s = time.time()
+    until(lambda: time.time() > ended_s + 0.01)
+    assert service.produce("orders") != 0
+    check("acted_too_late", broker, "'lost leader' first acted", "after topic('orders').wait_for(1, timeout_ms=1)")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(journal=True, config={"auto.leader.rebalance.enable": "false"}) as cluster:
+        yield cluster
+
+
+def test_a_cluster_whose_leader_is_gone(cluster: Cluster) -> None:
+    cluster.create_topic("orders", replication_factor=1)
+    leader = cluster.leader("orders")
+    with SmallClient(cluster.address_of(leader % 3 + 1), "order-service") as service:
+        service.metadata("orders")
+        cluster.kill(leader)
+        service.metadata("orders")
+    check("no_leader", cluster, "no broker leads orders-0", f"broker {leader} was killed")
+
+
+def test_a_cluster_with_too_few_replicas_in_sync(cluster: Cluster) -> None:
+    cluster.create_topic("orders", replication_factor=3, configs={"min.insync.replicas": 2})
+    cluster.move_leader("orders", to=cluster.replicas("orders")[1])
+    leader, others = cluster.leader("orders"), sorted({1, 2, 3} - {cluster.leader("orders")})
+    with SmallClient(cluster.address_of(leader), "order-service") as service:
+        service.metadata("orders")
+        cluster.cut_off(others[1])
+        cluster.reconnect(others[1])
+        cluster.kill(others[0])
+        cluster.stop_broker(others[1])
+        assert service.produce("orders") != 0
+    check(
+        "too_few_in_sync",
+        cluster,
+        "the Produce of client 'order-service' was refused with NOT_ENOUGH_REPLICAS",
+        f"broker {others[0]} was killed",
+        f"broker {others[1]} was stopped",
+    )
+
+
+def test_there_are_thirty_of_them() -> None:
+    assert len([*GOLDEN.glob("*.txt")]) == 30

@@ -119,6 +119,7 @@ async def test_a_wait_that_is_refused_on_a_running_loop_is_none() -> None:
 
 async def test_a_report_can_be_awaited() -> None:
     async with Broker(journal=True) as broker:
+        assert broker.bootstrap_servers
         assert (await broker.report()).startswith("LIKELY  no client sent a request to 127.0.0.1:")
 
 
