@@ -35,7 +35,6 @@ MOST_FLAKY = 3
 """Flaky tests that a green run may have."""
 NO_TESTS = 5
 """How pytest exits where the arguments leave it none."""
-SHARD_TIMEOUT_S = 1200
 HAMMERED = 20
 SLOWEST = 10
 QUARANTINE = ROOT / "tests" / "quarantine.tsv"
@@ -83,11 +82,11 @@ def run_pytest(stage: str, shard: Shard, tests: Sequence[str], arguments: Sequen
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                timeout=SHARD_TIMEOUT_S,
+                timeout=shard.timeout_s,
             )
         except subprocess.TimeoutExpired as error:
             output = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else error.stdout or ""
-            return _outcome(shard, results, output, f"not done after {SHARD_TIMEOUT_S} s")
+            return _outcome(shard, results, output, f"not done after {shard.timeout_s} s")
         is_done = done.returncode in (0, 1, NO_TESTS)
         return _outcome(shard, results, done.stdout, None if is_done else f"exit {done.returncode}")
 
@@ -250,6 +249,8 @@ def hammer(files: Sequence[str], arguments: Sequence[str]) -> int:
 
 
 def main() -> int:
+    # Hundreds of processes would compile the tree each, where the environment says not to keep bytecode.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(STAGES))
     parser.add_argument(

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.promise]
 if "KMINI_CHAOS_SEED" in os.environ:
     SEEDS = [int(seed) for seed in os.environ["KMINI_CHAOS_SEED"].split(",")]
 else:
-    SEEDS = [*range(200)] if os.environ.get("KMINI_SOAK") else [*range(8)]
+    SEEDS = [*range(60)] if os.environ.get("KMINI_SOAK") else [*range(8)]
 BROKERS, PARTITIONS = 4, 2
 STEPS = 24
 LONGEST_S = 110

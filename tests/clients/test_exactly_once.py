@@ -38,12 +38,12 @@ SEED = 20260801
 GROUP = "transformers"
 INSTANCES = PARTITIONS = 3
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
-INPUTS = 30_000 if IS_SOAK else 3_000
-DEATHS = 40 if IS_SOAK else 4
+INPUTS = 10_000 if IS_SOAK else 3_000
+DEATHS = 12 if IS_SOAK else 4
 """Of the broker."""
 STEPS = 4
 """Between two of these."""
-PATIENCE_S = 900 if IS_SOAK else 180
+PATIENCE_S = 600 if IS_SOAK else 180
 LATEST = -1
 PAUSE_S = 3.5
 """Longer than the sessions of the group's members, shorter than transactions may take."""

@@ -30,7 +30,7 @@ from support.wire import Wire
 
 pytestmark = pytest.mark.deep
 
-HISTORIES = 300 if os.environ.get("KMINI_SOAK") else 4
+HISTORIES = 40 if os.environ.get("KMINI_SOAK") else 4
 ROUNDS = 3
 COMPLAINT = re.compile(
     r"isvalid: false|Mismatches|not found|out of order|invalid bytes|Exception|log timestamp: (?!-1$)"

@@ -15,7 +15,7 @@ from support.transcript import SameAnswers, Transcript
 pytestmark = pytest.mark.deep
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
-SEEDS = range(300 if IS_SOAK else 8)
+SEEDS = range(100 if IS_SOAK else 8)
 STEPS = 120
 """Of each history."""
 

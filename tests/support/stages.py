@@ -54,33 +54,57 @@ class Shard(NamedTuple):
     paths: tuple[str, ...]
     without: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    timeout_s: int = 1200
+    """A process that is not done by then is stopped."""
+
+
+REST = "the rest"
 
 
 def _dealt(*words: str) -> tuple[Shard, ...]:
-    """A shard for each of the words, which name folders ("embed/control embed/registry"), and one for the rest."""
-    shares = [(word, tuple(f"tests/{folder}" for folder in word.split())) for word in words] + [
-        ("the rest", ("tests",))
-    ]
-    folders = [folder for _, paths in shares for folder in paths]
+    """A shard for each of the words, which name folders and files ("embed/control embed/registry"), and one for the
+    rest where `REST` stands."""
+    shares = [(word, ("tests",) if word == REST else tuple(f"tests/{path}" for path in word.split())) for word in words]
+    named = [path for _, paths in shares for path in paths]
     return tuple(
-        Shard(name, paths, tuple(each for each in folders if any(each.startswith(f"{path}/") for path in paths)))
+        Shard(name, paths, tuple(each for each in named if any(each.startswith(f"{path}/") for path in paths)))
         for name, paths in shares
     )
 
 
+OWN_KAFKA = " ".join(
+    f"oracle/test_{name}.py"
+    for name in (
+        "graduation",
+        "graduation_cluster",
+        "graduation_consumer_groups",
+        "graduation_secured",
+        "graduation_transaction_versions",
+        "loading_kafkas_logs",
+        "old_logs",
+        "streams_groups_go_on",
+        "compaction_differential",
+        "compaction_tool",
+        "transactional_message_copier",
+    )
+)
+"""Those that start an Apache Kafka of their own, on data of ours, or none: not the one that the others share."""
+
+SEVERAL_CLIENTS = " ".join(f"clients/test_{name}.py" for name in ("groups", "old_clients", "security", "transactions"))
+
 SHARDS = {
-    "certain": _dealt("protocol", "storage", "broker/groups", "broker/handlers", "broker"),
-    "sockets": _dealt("embed", "kips client fuzz", "cli", "embed/control embed/registry", "embed/pytest_plugin"),
-    "programs": _dealt("oracle", "clients", "pipeline"),
-    "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"),)),),
+    "certain": _dealt("protocol", "storage", "broker/groups", "broker/handlers", "broker", REST),
+    "sockets": _dealt(REST, "kips client fuzz", "embed", "cli", "embed/control embed/registry", "embed/pytest_plugin"),
+    "programs": _dealt(REST, "clients", "oracle", "pipeline", SEVERAL_CLIENTS, OWN_KAFKA),
+    "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200),),
 }
 """The shards of each stage, the longest first."""
 
 
 def lanes(stage: str) -> int:
-    """How many shards of a stage run side by side: other people's programs mostly wait, and measurements run alone."""
+    """How many shards of a stage run side by side: what has connections waits a lot, and measurements run alone."""
     cores = os.cpu_count() or 1
-    return {"certain": cores, "sockets": cores, "programs": cores + 1, "soak": 1}[stage]
+    return {"certain": cores, "sockets": cores + 1, "programs": cores + 2, "soak": 1}[stage]
 
 
 def stage_of(nodeid: str, marks: Iterable[str], fixtures: Iterable[str]) -> str:

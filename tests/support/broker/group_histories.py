@@ -171,7 +171,7 @@ def drawn_steps(weights: Mapping[str, tuple[int, st.SearchStrategy[tuple[Any, ..
 def of_histories(sample: int) -> settings:
     """The settings of a test that plays so many histories, always the same, and with KMINI_SOAK thousands of others."""
     return settings(
-        max_examples=5_000 if IS_SOAK else sample,
+        max_examples=2_000 if IS_SOAK else sample,
         derandomize=not IS_SOAK,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
