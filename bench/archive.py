@@ -163,7 +163,7 @@ def slow_ones(spark: Any, count: int, scratch: Path) -> dict[str, Any]:
     gaps, files, zeros = (str(scratch / name) for name in ("gaps", "gaps-files", "zeros"))
     with Broker(data_dir=scratch / "compacted", topics={"zeros": 1}) as broker:
         kafka = Kafka(broker.bootstrap_servers)
-        broker.create_topic("gaps", configs={"cleanup.policy": "compact"})
+        broker.create_topic("gaps", config={"cleanup.policy": "compact"})
         asyncio.run(send(kafka.servers, "gaps", count, 1_700_000_000_000, lambda n: b"same" if n % 2 else b"%d" % n))
         asyncio.run(send(kafka.servers, "zeros", ZEROS, 0, lambda n: b"%d" % n))
         broker.topic("gaps").compact()

@@ -49,7 +49,7 @@ def make(data_dir: Path, topics: dict[str, tuple[int, int, bool]]) -> int:
     settings = {"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true"}
     with Broker(data_dir=data_dir) as broker:
         for name, (partitions, _, is_flagged) in topics.items():
-            broker.create_topic(name, partitions=partitions, configs=settings if is_flagged else {})
+            broker.create_topic(name, partitions=partitions, config=settings if is_flagged else {})
     directory = str(data_dir / "broker-1")
     filesystem = OsFileSystem()
     meta = read_meta_properties(filesystem, directory)

@@ -36,7 +36,9 @@ Duration = int | str | timedelta
 """Milliseconds, or numbers with units: "7d", "1h30m", "250ms"."""
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
+_PART = r"(\d+(?:\.\d+)?)([a-z]+)"
+_WORDS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+"""What a unit may be called besides, also with an s behind it."""
 
 
 def milliseconds(duration: Duration) -> int:
@@ -48,9 +50,10 @@ def milliseconds(duration: Duration) -> int:
     if not isinstance(duration, str):
         raise TypeError(f"{duration!r} is no duration: it is milliseconds as an int, a str as 1h30m, or a timedelta")
     text = duration.replace(" ", "")
-    if not re.fullmatch(f"(?:{_PART})+", text):
+    parts = [(number, _WORDS.get(unit.removesuffix("s"), unit)) for number, unit in re.findall(_PART, text)]
+    if not re.fullmatch(f"(?:{_PART})+", text) or any(unit not in _UNITS_MS for _, unit in parts):
         raise ValueError(f"{duration!r} is no duration: it is numbers with units ({', '.join(_UNITS_MS)}), as in 1h30m")
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in re.findall(_PART, text)))
+    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
 
 
 def in_days(duration_ms: int) -> str:

@@ -31,7 +31,7 @@ LAST_PASS = {0: 71, 1: 65, 2: 52, 3: 20}
 def run() -> AuditReport:
     """The findings of an audit."""
     with Broker(config={"log.cleaner.enable": False}) as broker:
-        broker.create_topic("profiles", configs=CONFIGS, partitions=len(LAST_PASS))
+        broker.create_topic("profiles", config=CONFIGS, partitions=len(LAST_PASS))
         for hour in range(HOURS):
             for partition, last in LAST_PASS.items():
                 for number in range(8):

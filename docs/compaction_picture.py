@@ -52,7 +52,7 @@ def run() -> list[Row]:
     """The event that this row shows."""
     rows, end = [], sum(len(records) for _, records, _, _ in STEPS)
     with Broker() as broker:
-        broker.create_topic("letters", configs=CONFIGS)
+        broker.create_topic("letters", config=CONFIGS)
         folder = Path(broker.data_dir or "") / "broker-1"
         began_ms = broker.clock.now_ms()
         for duration, records, is_full, about in STEPS:

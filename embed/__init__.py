@@ -7,6 +7,7 @@ with Broker(topics={"orders": 3}) as broker:
 """
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if os.environ.get("KMINI_PURE"):
@@ -145,4 +146,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module(f"kmini.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'kmini' has no attribute {name!r}")
+    # The interpreter adds a similar name, of those that dir() lists, when it prints the error.
+    raise AttributeError(f"module 'kmini' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are imported when they are used."""
+    return sorted({*globals(), *__all__})

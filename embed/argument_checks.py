@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from kmini import patience
 from kmini.broker.clock import Duration, milliseconds
 from kmini.broker.controller.topic_plans import DEFAULT
 from kmini.broker.settings.properties import property_text
 from kmini.contents import ISOLATIONS
+from kmini.other_names import unknown_keyword
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.record_arguments import data, headers, wrong
 from kmini.selection import Mark
@@ -234,6 +236,14 @@ def records_wanted(argument: str, value: Any) -> Any:
     return integer(argument, value, "a number of records, 0 or more, or a function that takes a record", 0, MAX_INT64)
 
 
+def position(argument: str, value: Any) -> Any:
+    """Check for a position in partitions."""
+    if value in ("earliest", "latest"):
+        return value
+    expected = '"earliest", "latest", or milliseconds since the epoch; commit() takes offsets'
+    return integer(argument, value, expected, 0, MAX_INT64)
+
+
 def since(argument: str, value: Any) -> Any:
     """Check for an offset or a mark."""
     if isinstance(value, Mark):
@@ -298,7 +308,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "api": _text('the name of an API as str, as "Produce"'),
     "broker": _integer("the number of a broker", 0, MAX_INT32),
     "client_id": _text("a client id as str, in which * stands for any text"),
-    "configs": config,
+    "config": config,
     "count": _integer("a number of records, 0 or more", 0, MAX_INT64),
     "duration": duration,
     "group": _text("the id of a group as str"),
@@ -317,6 +327,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "path": path,
     "partition": _integer("the number of a partition, 0 or more", 0, MAX_INT32),
     "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
+    "position": position,
     "port": _integer("a port, 1 to 65535", 1, 65_535),
     "replication_factor": _integer("a number of replicas, 1 or more", 1, MAX_INT32),
     "since": since,
@@ -329,8 +340,8 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "transactional_id": _text("a transactional id as str"),
     "unindexed": _topic,
     "value": data,
-    "what": request_filter,
     "wanted": records_wanted,
+    "what": request_filter,
     "where": predicate,
     "within_ms": _milliseconds,
     "version": lambda argument, value: None if value is None else _fetch_version(argument, value),
@@ -338,16 +349,30 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
 """The check of each argument of the methods of a table, by name. Defaults of parameters are not checked."""
 
 
+OTHER_NAMES = {"configs": ("config",), "count": ("wanted", "number"), "wanted": ("count",), "number": ("count",)}
+"""What an argument may be called besides: settings are `config`, and a number is a `count`, everywhere."""
+
+
+def renamed(name: str, parameters: Collection[str]) -> str:
+    """The parameter that a keyword means."""
+    if name in parameters:
+        return name
+    return next((other for other in OTHER_NAMES.get(name, ()) if other in parameters), name)
+
+
 def checked(
     name: str, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> inspect.BoundArguments:
     """Check the arguments of a call of the method `name`; return each as its check returns it. Raises TypeError and
-    ValueError."""
+    ValueError. A wait without `timeout_ms` gets its default, as patient as the run of tests is."""
+    parameters = signature.parameters
     try:
-        bound = signature.bind(*args, **kwargs)
+        bound = signature.bind(*args, **{renamed(given, parameters): value for given, value in kwargs.items()})
     except TypeError as error:
-        raise TypeError(f"{name}() {error}") from None
+        raise TypeError(f"{name}() {error}{unknown_keyword(kwargs, parameters)}") from None
     for argument, value in bound.arguments.items():
-        if value is not signature.parameters[argument].default:
+        if value is not parameters[argument].default:
             bound.arguments[argument] = ARGUMENTS[argument](argument, value)
+    if "timeout_ms" in parameters and "timeout_ms" not in bound.arguments:
+        bound.arguments["timeout_ms"] = round(parameters["timeout_ms"].default * patience.factor)
     return bound

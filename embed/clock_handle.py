@@ -19,7 +19,7 @@ class ClockOperations:
         of sessions, requests, transactions and connections move too. What clients write meanwhile is looked at when
         the clock has been moved. A caller that is cancelled or gone ends the move where it is. Raises ValueError.
 
-        >>> broker.create_topic("users", configs={"retention.ms": 86_400_000})
+        >>> broker.create_topic("users", config={"retention.ms": 86_400_000})
         >>> _ = broker.produce("users", b"alice")
         >>> broker.clock.advance("7d")
         >>> broker.records("users")

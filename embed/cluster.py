@@ -9,6 +9,7 @@ Clients connect to `bootstrap_servers`, and find the leaders as in any cluster. 
 """
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Literal
 
@@ -128,7 +129,11 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     @property
     def bootstrap_servers(self) -> str:
         """host:port of every running broker, separated by commas, for any client; empty if none runs."""
-        self._thread.has_told_address = True
+        self._thread.told_address_s = time.time()
+        return self._addresses
+
+    @property
+    def _addresses(self) -> str:
         return ",".join(
             broker.address for broker in list(self._operations.core.brokers.values())
         )  # the loop may change it

@@ -20,7 +20,7 @@ from kmini.broker.resetting import ResetReport
 from kmini.broker.snapshots import Saved
 from kmini.crash_damage import CrashDamage
 from kmini.protocol.topics import TopicPartition
-from kmini.shared_operations import BrokerNotRunning, SharedOperations
+from kmini.shared_operations import BrokerNotRunning, NoSuchBroker, SharedOperations
 from kmini.waiting import NotInTime
 
 
@@ -55,7 +55,7 @@ class ClusterOperations(SharedOperations):
         running = ", ".join(map(str, sorted(self.core.brokers))) or "none"
         if broker not in numbers:
             has = ", ".join(map(str, numbers))
-            raise BrokerNotRunning(f"there is no broker {broker}; the cluster has {has}, of which run: {running}")
+            raise NoSuchBroker(f"there is no broker {broker}; the cluster has {has}, of which run: {running}")
         if must_run and broker not in self.core.brokers:
             raise BrokerNotRunning(f"broker {broker} does not run; there run: {running}")
         return self.core.brokers.get(broker)
@@ -89,14 +89,14 @@ class ClusterOperations(SharedOperations):
         name: str,
         partitions: int = 1,
         replication_factor: int = -1,
-        configs: Config | None = None,
+        config: Config | None = None,
     ) -> None:
         """Create a topic; clients can produce to it when this returns. The default replication factor is
         `default.replication.factor`.
 
         Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
         """
-        self.create(name, partitions, replication_factor, configs)
+        self.create(name, partitions, replication_factor, config)
 
     async def leader(self, topic: str, partition: int = 0) -> int:
         """The number of the broker that leads a partition; -1 if none does. Raises UnknownTopicOrPartition."""

@@ -5,6 +5,7 @@ The operations are written once (`shared_operations.py`, `operations.py`); `Brok
 """
 
 import os
+import time
 from typing import Literal
 
 from kmini import argument_checks
@@ -23,6 +24,7 @@ __all__ = ["AsyncBroker", "Broker"]
 class BrokerMethods:
     """The methods of a broker, beside those it shares with a cluster (`parts.py`)."""
 
+    brokers = method(Operations.brokers)
     create_topic = method(Operations.create_topic)
     offsets = method(Operations.offsets)
     metrics_text = method(Operations.metrics_text)
@@ -87,7 +89,11 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
     @property
     def bootstrap_servers(self) -> str:
         """host:port, for any client; empty while the broker does not run."""
-        self._thread.has_told_address = True
+        self._thread.told_address_s = time.time()
+        return self._addresses
+
+    @property
+    def _addresses(self) -> str:
         return "" if self._running is None else self._running.core.address
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from kmini.broker.clock import Duration
 from kmini.broker.faults import rule_checks
 from kmini.handle import brief
+from kmini.other_names import unknown_attribute
 
 if TYPE_CHECKING:
     from kmini.broker.faults.acts import Act
@@ -42,6 +43,12 @@ class FaultDraft(Generic[Armed]):
     def __repr__(self) -> str:
         given = [repr(self.api), *(f"{name}={value!r}" for name, value in self.conditions.items())]
         return f"on({', '.join(given)})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            __tracebackhide__ = True  # pytest shows the line of the test
+            raise AttributeError(unknown_attribute(type(self), name), name=name)
 
     def _with(self: D, **selection: Any) -> D:
         self._unfinished.discard(self)

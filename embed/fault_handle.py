@@ -252,10 +252,10 @@ class _Fault(Handle[RuleOperations]):
 
         def __getattr__(self, name: str) -> Any:
             __tracebackhide__ = True  # pytest shows the line of the test
-            refused = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if hasattr(FaultDraft, name):
-                refused += f": the rule is in force already; .{name}(...) comes before what it does"
-            raise AttributeError(refused)
+            if not hasattr(FaultDraft, name):
+                return super().__getattr__(name)
+            what = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{what}: the rule is in force already; .{name}(...) comes before what it does")
 
 
 class Fault(_Fault, Blocking[RuleOperations]):

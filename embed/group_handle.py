@@ -7,6 +7,7 @@ for: the coordinator tells each change of a group's state and of its committed o
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from typing import Literal
 
 from kmini.argument_checks import ARGUMENTS
 from kmini.broker.broker import BrokerServer
@@ -32,6 +33,7 @@ from kmini.protocol.errors import (
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
 from kmini.shared_operations import SharedOperations
 from kmini.storage.log import PartitionLog
+from kmini.storage.timestamp_search import batches_since
 from kmini.waiting import NotInTime, until
 
 SHOWN = 10
@@ -251,6 +253,31 @@ class GroupOperations:
             group = groups.group_for_commit(Committer("", None, -1, OUTSIDER_VERSION), changes)
             await groups.commit(group, changes)
 
+    async def reset_offsets(
+        self, position: Literal["earliest", "latest"] | int, topic: str | None = None
+    ) -> GroupOffsets:
+        """Commit the beginning or the end of each partition, or the first record since a time in milliseconds since
+        the epoch: of one topic, or of all in which the group has committed. Returns what was committed. `commit` takes
+        offsets of their own. A group that does not exist is created, if a topic is given.
+
+        Raises what `commit` does, GroupIdNotFound, and LeaderNotAvailable.
+
+        >>> _ = orders.produce(b"one", partition=0)
+        >>> broker.group("billing").reset_offsets("latest", "orders")["orders", 0]
+        1
+        >>> broker.group("billing").reset_offsets("earliest")["orders", 0]
+        0
+        """
+        topics = {place.topic for place in _committed(self._find()[1])} if topic is None else {topic}
+        limit = self._operations.any_broker().config.current.kmini_max_decompressed_message_bytes
+        found: dict[tuple[str, int], int] = {}
+        for name in sorted(topics):
+            self._operations.known_topic(name)
+            for log in self._operations.logs(name):
+                found[log.topic_partition] = _offset_at(log, position, limit)
+        await self.commit(found)
+        return GroupOffsets((TopicPartition(*place), offset) for place, offset in found.items())
+
     async def lose_offsets(self, topic: str | None = None) -> None:
         """Delete the committed offsets of the group, of one topic or of all, and those that open transactions commit:
         as if they had expired, although the group may have members. Consumers that run read on where they are; they
@@ -326,6 +353,18 @@ class GroupOperations:
         )
 
 
+def _offset_at(log: PartitionLog, position: Literal["earliest", "latest"] | int, max_decompressed_bytes: int) -> int:
+    """The offset of a position; the end for a time after the last record."""
+    if position == "earliest":
+        return log.log_start_offset
+    if position != "latest":
+        for batch in batches_since(log, position):
+            found = batch.first_since(position, log.log_start_offset, max_decompressed_bytes)
+            if found is not None:
+                return min(found.offset, log.high_watermark)
+    return log.high_watermark
+
+
 def _committed(group: KnownGroup) -> GroupOffsets:
     return GroupOffsets(
         (TopicPartition(topic, number), committed.offset)
@@ -352,6 +391,7 @@ class _GroupHandle(Handle[GroupOperations]):
     rebalance = method(GroupOperations.rebalance)
     expel = method(GroupOperations.expel)
     commit = method(GroupOperations.commit)
+    reset_offsets = method(GroupOperations.reset_offsets)
     lose_offsets = method(GroupOperations.lose_offsets)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 from kmini.argument_checks import checked
 from kmini.failed_waits import FailedWait
 from kmini.loop_thread import LoopThread
+from kmini.other_names import unknown_attribute
 from kmini.protocol.errors import KafkaError, RequestTimedOut
 
 P = ParamSpec("P")
@@ -89,6 +90,12 @@ class Handle(Generic[Operations]):
     @property
     def _operations(self) -> Operations:
         return self._table()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            __tracebackhide__ = True  # pytest shows the line of the test
+            raise AttributeError(unknown_attribute(type(self), name), name=name)
 
     def _doing(
         self, method: Callable[..., Coroutine[Any, Any, T]], bound: inspect.BoundArguments

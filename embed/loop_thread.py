@@ -39,8 +39,8 @@ class LoopThread:
         self.what = what
         self.failed_waits: deque[FailedWait] = deque(maxlen=MOST_FAILED_WAITS)
         """The last calls that have waited in vain, for the failure report."""
-        self.has_told_address = False
-        """Whether `bootstrap_servers` was read, so that a client may have the address."""
+        self.told_address_s = 0.0
+        """When `bootstrap_servers` was read last, so that a client may have the address: seconds since the epoch."""
         self._lock = threading.Lock()
         """Held while `_loop` is used or changed, so that `end` sees every submitted coroutine."""
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -16,7 +16,7 @@ from kmini.broker.network.kept_ports import KeptPorts
 from kmini.broker.network.listeners import Endpoint
 from kmini.contents import PartitionOffsets
 from kmini.crash_damage import CrashDamage
-from kmini.shared_operations import BrokerNotRunning, SharedOperations
+from kmini.shared_operations import BrokerNotRunning, NoSuchBroker, SharedOperations
 
 if TYPE_CHECKING:
     from kmini.broker.resetting import ResetReport
@@ -75,11 +75,15 @@ class Operations(SharedOperations):
         if self.is_down:
             raise BrokerNotRunning(self.none_runs)
         if number not in (None, self.core.node_id):
-            raise BrokerNotRunning(f"there is no broker {number}; this one is {self.core.node_id}")
+            raise NoSuchBroker(f"there is no broker {number}; this one is {self.core.node_id}")
         return self.core
 
+    async def brokers(self) -> list[int]:
+        """The number of the broker; none while it does not run after a crash. It is that of a cluster of one."""
+        return [broker.node_id for broker in self.running]
+
     async def create_topic(
-        self, name: str, partitions: int = 1, configs: Config | None = None, *, replication_factor: int = -1
+        self, name: str, partitions: int = 1, config: Config | None = None, *, replication_factor: int = -1
     ) -> None:
         """Create a topic; clients can produce to it when this returns.
 
@@ -89,7 +93,7 @@ class Operations(SharedOperations):
         >>> broker.topics()
         ['orders', 'users']
         """
-        self.create(name, partitions, replication_factor, configs)
+        self.create(name, partitions, replication_factor, config)
 
     async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
         """The offsets of a partition. Raises UnknownTopicOrPartition."""

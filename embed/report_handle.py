@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 from typing import TYPE_CHECKING
 
 from kmini.failed_waits import FailedWait
@@ -23,16 +24,17 @@ class ReportOperations:
         operations: SharedOperations,
         rules: ActiveRules | None,
         waits: Collection[FailedWait] = (),
-        is_address_known: bool = True,
+        told_address_s: float = inf,
     ) -> None:
         self._operations = operations
         self._rules = rules
         self._waits = waits
-        self._is_address_known = is_address_known
+        self._told_address_s = told_address_s
 
     async def text(self) -> str:
         """The failure report."""
-        facts = await gather(self._operations, self._rules, self._waits, is_address_known=self._is_address_known)
+        is_address_known = self._told_address_s >= self._operations.began_s
+        facts = await gather(self._operations, self._rules, self._waits, is_address_known=is_address_known)
         return failure_report(facts)
 
 
@@ -47,7 +49,7 @@ class _Report(Handle[ReportOperations]):
                 ReportOperations,
                 getattr(owner, "_faults", None),
                 [*thread.failed_waits],
-                thread.has_told_address,
+                thread.told_address_s,
             ),
         )
 

@@ -64,6 +64,10 @@ class BrokerNotRunning(KeyError):
         return str(self.args[0])
 
 
+class NoSuchBroker(BrokerNotRunning):
+    """A method names a broker that the cluster does not have; the text lists those that it has."""
+
+
 class SharedOperations(ClientOperations, IsolationOperations):
     """The operations that a broker and a cluster share."""
 
@@ -94,10 +98,10 @@ class SharedOperations(ClientOperations, IsolationOperations):
     # --- topics
 
     def create(
-        self, name: str, partitions: int = DEFAULT, replication_factor: int = DEFAULT, configs: Config | None = None
+        self, name: str, partitions: int = DEFAULT, replication_factor: int = DEFAULT, config: Config | None = None
     ) -> None:
-        """Create a topic. The values of `configs` are texts already."""
-        texts: Mapping[str, str] = configs or {}  # type: ignore[assignment]  # argument_checks made them so
+        """Create a topic. The values of `config` are texts already."""
+        texts: Mapping[str, str] = config or {}  # type: ignore[assignment]  # argument_checks made them so
         topics.create(
             self.any_broker(), name, partitions=partitions, replication_factor=replication_factor, configs=texts
         )

@@ -216,7 +216,7 @@ class TopicOperations:
         room for all keys. Raises UnknownTopicOrPartition, LeaderNotAvailable, PolicyViolation unless `cleanup.policy`
         says compact, KafkaStorageError if a partition cannot be cleaned, and RequestTimedOut.
 
-        >>> broker.create_topic("users", configs={"cleanup.policy": "compact"})
+        >>> broker.create_topic("users", config={"cleanup.policy": "compact"})
         >>> users = broker.topic("users")
         >>> for name in (b"alice", b"Alice"):
         ...     _ = users.produce(name, key=b"1")

@@ -17,6 +17,7 @@ import click
 
 from kmini.cli.output import CLOSED_PIPE, OutputFailed, give_up_output, guard_output
 from kmini.cli.visible import visible
+from kmini.other_names import similar
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -73,7 +74,9 @@ class Commands(Sentences, click.Group):
         names = self.list_commands(context)
         if arguments and arguments[0] not in names and not arguments[0].startswith("-"):
             raise click.UsageError(
-                f"there is no command {arguments[0]!r}, the commands are {', '.join(names)}", context
+                f"there is no command {arguments[0]!r}{similar(arguments[0], names)}, "
+                f"the commands are {', '.join(names)}",
+                context,
             )
         return super().resolve_command(context, arguments)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from kmini.argument_checks import ARGUMENTS
+from kmini.argument_checks import ARGUMENTS, renamed
 from kmini.broker.settings.setting_descriptions import is_sensitive
 from kmini.control.json_kinds import NAMES, Kind, Schema, WrongValue, kind_of
 from kmini.control.json_text import read_json
@@ -20,7 +20,7 @@ from kmini.phrases import nearest
 ONLY_PYTHON = ("where", "self")
 """Arguments that JSON has no form for."""
 
-SETTINGS = ("changes", "config", "configs")
+SETTINGS = ("changes", "config")
 """Arguments that are values of settings by their keys."""
 
 
@@ -47,6 +47,7 @@ class Signature(NamedTuple):
         found: dict[str, Any] = {}
         for given, is_text in ((document, False), (texts or {}, True)):
             for name, value in given.items():
+                name = renamed(name, self.arguments)
                 argument = self.arguments.get(name)
                 if argument is None:
                     raise WrongValue(f"there is no argument {name}{nearest(name, self.arguments)}", f"/{name}")

@@ -89,7 +89,7 @@ class ConnectedOperations(ConnectedTable):
         for topic in new_topics:
             if topic.name not in there:
                 await self._there.create_topic(
-                    topic.name, topic.partitions, replication_factor=topic.replication_factor, configs=topic.configs
+                    topic.name, topic.partitions, replication_factor=topic.replication_factor, config=topic.configs
                 )
 
     async def snapshot(self, name: str | None = None) -> Snapshot:

@@ -136,8 +136,10 @@ class ConnectedTable:
             arguments = {key: value for key, value in given.items() if key in signature_of(method).arguments}
             result = await self._client.call(route, self._about, arguments)
             kind = signature_of(method).result
-            found = result if kind is None or route.is_text else kind.read(result)
-            return found if kind is None or kind != _RECORDS else _page_of(found, result)
+            if kind is None:  # the answer may tell what was made
+                return None
+            found = result if route.is_text else kind.read(result)
+            return _page_of(found, result) if kind == _RECORDS else found
 
         call.__name__ = name
         return call

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 
@@ -147,6 +148,8 @@ class ControlServer:
             self._check_only_broker(about.pop(BROKER))
         arguments = signature.bind(document, {**texts, **route.named(about, signature.arguments)})
         result = await self._result(route, method, arguments)
+        if route.creates is not None:
+            return await self._created(route.creates, arguments["name"])
         if signature.result is None:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         if route.is_text:
@@ -160,6 +163,16 @@ class ControlServer:
             topic = request.match_info.get("topic") or arguments["topic"]
             headers[hdrs.LINK] = link_header(PREFIX, topic, arguments, result, request.query.get(DECODE))
         return web.Response(body=await _written(result, data), headers=headers, content_type="application/json")
+
+    async def _created(self, path: str, name: str) -> web.Response:
+        """The answer about a topic that is there now: its description, and where it is."""
+        described = await TopicControl(self._served.operations, name).describe()
+        return web.Response(
+            status=HTTPStatus.CREATED,
+            headers={hdrs.LOCATION: f"{PREFIX}{path.format(quote(name, safe=''))}"},
+            body=write_json(to_json(described)),
+            content_type="application/json",
+        )
 
     def _check_only_broker(self, number: str) -> None:
         """Check the broker of a path for a method that has no choice. Raises BrokerNotRunning and WrongValue."""

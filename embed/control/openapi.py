@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kmini.control.calls import Argument, argument_schema, signature_of
+from kmini.control.control_operations import TopicControl
 from kmini.control.event_ring import TYPES
 from kmini.control.problems import CONTENT_TYPE
 from kmini.control.record_decoding import NAMES
@@ -142,6 +143,17 @@ def _operation(route: Route, method: Any) -> dict[str, Any]:
 
 
 def _success(route: Route, result: Any) -> dict[str, Any]:
+    if route.creates is not None:
+        made = signature_of(TopicControl.describe).result
+        assert made is not None
+        location = {"description": "Where it is", "schema": {"type": "string"}}
+        return {
+            "201": {
+                "description": "It is there now",
+                "headers": {"Location": location},
+                "content": {"application/json": {"schema": made.schema()}},
+            }
+        }
     if result is None:
         return {"204": {"description": "Done"}}
     if route.is_text:

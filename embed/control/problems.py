@@ -15,16 +15,19 @@ from kmini.control.json_kinds import WrongValue
 from kmini.journal_handle import RequestsLost
 from kmini.protocol.errors import (
     GroupIdNotFound,
-    InvalidTxnState,
+    InvalidConfig,
+    InvalidGroupId,
+    InvalidPartitions,
+    InvalidReplicationFactor,
+    InvalidTopic,
     KafkaError,
     ResourceNotFound,
-    TopicAlreadyExists,
     TransactionalIdNotFound,
     UnknownTopicOrPartition,
     error_named,
 )
 from kmini.seeds import SeedError
-from kmini.shared_operations import BrokerNotRunning
+from kmini.shared_operations import BrokerNotRunning, NoSuchBroker
 from kmini.waiting import NotInTime
 
 CONTENT_TYPE = "application/problem+json"
@@ -52,6 +55,7 @@ _KINDS = (
     _Kind("requests-lost", RequestsLost, HTTPStatus.GONE, "The journal has lost requests that the question is about"),
     _Kind("assertion", AssertionError, HTTPStatus.EXPECTATION_FAILED, "An assertion failed"),
     _Kind("kafka", KafkaError, HTTPStatus.CONFLICT, "Kafka's rules refuse it"),
+    _Kind("no-such-broker", NoSuchBroker, HTTPStatus.NOT_FOUND, "The cluster does not have the broker"),
     _Kind("broker-not-running", BrokerNotRunning, HTTPStatus.CONFLICT, "The broker does not run"),
     _Kind("snapshot", SnapshotError, HTTPStatus.CONFLICT, "The snapshot cannot be taken or restored"),
     _Kind("port-taken", PortTaken, HTTPStatus.CONFLICT, "A port is taken"),
@@ -69,8 +73,11 @@ _OF_KAFKA = {
     GroupIdNotFound: HTTPStatus.NOT_FOUND,
     TransactionalIdNotFound: HTTPStatus.NOT_FOUND,
     ResourceNotFound: HTTPStatus.NOT_FOUND,
-    TopicAlreadyExists: HTTPStatus.CONFLICT,
-    InvalidTxnState: HTTPStatus.CONFLICT,
+    InvalidTopic: HTTPStatus.BAD_REQUEST,
+    InvalidPartitions: HTTPStatus.BAD_REQUEST,
+    InvalidReplicationFactor: HTTPStatus.BAD_REQUEST,
+    InvalidConfig: HTTPStatus.BAD_REQUEST,
+    InvalidGroupId: HTTPStatus.BAD_REQUEST,
 }
 """The status of errors of Kafka's that have one of their own in HTTP."""
 

@@ -25,7 +25,7 @@ from kmini.topic_handle import BEGINNING, TopicOperations
 SHOWN = 11
 """Records that a wait in vain keeps: those that its message lists, and the one that says that there are more."""
 
-NOT_REPEATED = ("wanted", "count", "timeout_ms", "cursor", "topic")
+NOT_REPEATED = ("count", "timeout_ms", "cursor", "topic")
 """Arguments that the address of the next page does not have from the request."""
 
 
@@ -60,7 +60,7 @@ class TopicPages:
     @waits_for_clients
     async def wait_for(
         self,
-        wanted: int,
+        count: int,
         *,
         partition: int | None = None,
         key: bytes | None = None,
@@ -78,7 +78,7 @@ class TopicPages:
         """
         _checked(limit)
         selection = self._topic.selection(partition, key, [None], since, isolation)
-        reading = Reading(self._operations, self._topic.name, selection, wanted, beyond=0, kept=SHOWN)
+        reading = Reading(self._operations, self._topic.name, selection, count, beyond=0, kept=SHOWN)
         await reading.arrive(timeout_ms)
         if self._operations.topic_id(self._topic.name) is None:
             return []

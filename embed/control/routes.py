@@ -166,6 +166,7 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         GET    /groups/{group}/departures           departures
         POST   /groups/{group}/wait-stable          stable
         POST   /groups/{group}/wait-caught-up       caught_up
+        POST   /groups/{group}/reset-offsets        reset_offsets
         POST   /groups/{group}/rebalance            rebalance
         POST   /groups/{group}/expel                expel
         """,
@@ -259,6 +260,11 @@ class Route(NamedTuple):
     def is_text(self) -> bool:
         """Whether the answer is a text, and no JSON."""
         return self.method in ("metrics_text", "text", "text_with")
+
+    @property
+    def creates(self) -> str | None:
+        """The path of what the method makes, which the answer has (201); None if it makes nothing with a path."""
+        return "/topics/{}" if self.method == "create_topic" else None
 
     def argument(self, name: str, arguments: Collection[str]) -> str:
         """What the method calls a name of the path: `delete_topic` calls a topic `name`."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kmini import patience
 from kmini.pytest_plugin import marker, options, report_section
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", marker.DESCRIPTION)
     config.pluginmanager.register(report_section, "kafka-report")
     settings = config.stash[options.SETTINGS] = options.settings(config)
+    before, patience.factor = patience.factor, options.patience_of(config)
+    config.add_cleanup(lambda: setattr(patience, "factor", before))
     if settings.bootstrap_servers and not hasattr(config, "workerinput"):
         from kmini.pytest_plugin.elsewhere import Tally
 

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple, get_args
 
 import pytest
 
+from kmini import patience
+
 Scope = Literal["session", "module", "function"]
 """How long a broker lives: the whole run of a worker, the tests of a module, one test."""
 
@@ -22,6 +24,16 @@ SHARED_INPUT = "kafka_shared"
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
 _SCOPE_HELP = "a broker for each test (the default), or one that its tests share and that is reset before each of them"
+
+TIMEOUT_VARIABLE = "KAFKA_TIMEOUT"
+
+SHARED_MACHINE = 5
+"""How much longer a worker of pytest-xdist waits: it has the machine not for itself."""
+
+_TIMEOUT_HELP = (
+    f"how long wait_for, expect, stable and the like wait where a test does not say it, as 30s ({TIMEOUT_VARIABLE} "
+    f"does as well; by default 10s); {SHARED_MACHINE} times as long in a worker of pytest-xdist"
+)
 
 
 class Settings(NamedTuple):
@@ -63,6 +75,8 @@ def add(parser: pytest.Parser) -> None:
         help="the seed of fault rules that act by chance; random: another one in each run, which the head of the "
         "output shows",
     )
+    group.addoption("--kafka-timeout", metavar="DURATION", help=_TIMEOUT_HELP)
+    parser.addini("kafka_timeout", _TIMEOUT_HELP, default="")
     parser.addini("kafka_scope", f"session, module or function: {_SCOPE_HELP}", default="function")
     parser.addini("kafka_config", "settings of every broker, a line for each: key=value", type="linelist", default=[])
     parser.addini(
@@ -88,6 +102,23 @@ def settings(config: pytest.Config) -> Settings:
         bootstrap = getattr(config, "workerinput", {}).get(SHARED_INPUT, "")
     settings = _config(config.getini("kafka_config"))
     return Settings(scope, bootstrap, is_shared, settings, tuple(config.getini("kafka_keep")), _seed(config))
+
+
+def patience_of(config: pytest.Config) -> float:
+    """By what the defaults of waits are multiplied in this run. Raises pytest.UsageError."""
+    factor = SHARED_MACHINE if hasattr(config, "workerinput") else 1
+    given = config.getoption("--kafka-timeout") or os.environ.get(TIMEOUT_VARIABLE) or config.getini("kafka_timeout")
+    if not given:
+        return factor
+    from kmini.broker.clock import milliseconds
+
+    try:
+        timeout_ms = int(given) if given.isdecimal() else milliseconds(given)
+    except ValueError:
+        timeout_ms = 0
+    if timeout_ms <= 0:
+        raise pytest.UsageError(f"kafka_timeout = {given}: a time as 30s, or a number of milliseconds, was expected")
+    return factor * timeout_ms / patience.DEFAULT_MS
 
 
 def check_addresses(source: str, text: str) -> None:

@@ -45,8 +45,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed and call.when != "teardown":
         item.stash[_HAS_FAILED] = True
         for host in hosts_of(item):
-            text = text_of(host)  # first: it says whether the test has asked for the address
-            report.sections.append((f"kmini: {_address(host)}", text))
+            report.sections.append((f"kmini: {_address(host)}", text_of(host)))
     if call.when == "teardown" and _LENT in item.stash:
         del item.stash[_LENT]
 
@@ -98,4 +97,5 @@ def text_of(host: Broker | Cluster | RemoteBroker) -> str:
 
 def _address(host: Broker | Cluster | RemoteBroker) -> str:
     """What runs, and where: "broker 127.0.0.1:9092", "Apache Kafka 4.3 kafka:9092"."""
-    return f"{getattr(host, 'server', host._thread.what)} {host.bootstrap_servers}"
+    addresses = host._addresses if "_addresses" in dir(host) else host.bootstrap_servers
+    return f"{getattr(host, 'server', host._thread.what)} {addresses}"

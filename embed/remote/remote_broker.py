@@ -13,6 +13,7 @@ from kmini.client import Client
 from kmini.embedded import Broker
 from kmini.handle import Awaiting, Blocking, method
 from kmini.loop_thread import LoopThread
+from kmini.other_names import unknown_attribute
 from kmini.protocol.errors import KafkaError
 from kmini.remote.needs_kmini import Refuse, Unavailable, refuse
 from kmini.remote.remote_group import AsyncRemoteGroup, RemoteGroup
@@ -165,5 +166,5 @@ def _unavailable(broker: RemoteBroker | AsyncRemoteBroker, name: str) -> Unavail
     """What stands for an attribute that only `Broker` has. Raises AttributeError for one that it does not have
     either."""
     if name.startswith("_") or not hasattr(Broker, name):
-        raise AttributeError(f"{type(broker).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(unknown_attribute(type(broker), name), name=name)
     return Unavailable(name, broker._operations.refuse)

@@ -7,6 +7,7 @@ from typing import ClassVar, TypeVar
 
 from kmini.argument_checks import ARGUMENTS
 from kmini.handle import Handle
+from kmini.other_names import unknown_attribute
 from kmini.remote.needs_kmini import Unavailable
 from kmini.remote.remote_operations import RemoteOperations
 
@@ -36,5 +37,5 @@ class RemoteHandle(Handle[Table]):
 
     def __getattr__(self, name: str) -> Unavailable:
         if name.startswith("_") or not hasattr(self._local, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(unknown_attribute(type(self), name), name=name)
         return Unavailable(f"{self._kind}.{name}", self._refuse)

@@ -52,13 +52,13 @@ class RemoteOperations:
     # --- topics
 
     async def create_topic(
-        self, name: str, partitions: int = 1, configs: Config | None = None, *, replication_factor: int = -1
+        self, name: str, partitions: int = 1, config: Config | None = None, *, replication_factor: int = -1
     ) -> None:
         """Create a topic; clients can produce to it when this returns.
 
         Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
         """
-        texts: dict[str, str] = dict(configs or {})  # type: ignore[arg-type]  # argument_checks made them so
+        texts: dict[str, str] = dict(config or {})  # type: ignore[arg-type]  # argument_checks made them so
         await self.create(NewTopic(name, partitions, replication_factor, texts))
 
     async def create_missing(self, new_topics: Collection[NewTopic]) -> None:

@@ -22,7 +22,7 @@ def kafka(kafka_broker, kafka_prefix: str) -> Kafka:
     """A Kafka with the topics of the shop: kmini, or the one that `--kafka-bootstrap` names."""
     found = Kafka(kafka_broker.bootstrap_servers, kafka_prefix)
     for name, configs in TOPICS.items():
-        kafka_broker.create_topic(found.name(name), partitions=2, configs=configs)
+        kafka_broker.create_topic(found.name(name), partitions=2, config=configs)
     return found
 
 
@@ -36,7 +36,7 @@ def topic(kafka_broker, kafka: Kafka) -> Callable:
 def cluster(kafka_cluster) -> Kafka:
     """Three brokers with the topics of the shop, each partition on all of them."""
     for name, configs in TOPICS.items():
-        kafka_cluster.create_topic(name, replication_factor=3, configs=configs)
+        kafka_cluster.create_topic(name, replication_factor=3, config=configs)
     return Kafka(kafka_cluster.bootstrap_servers)
 
 

@@ -92,7 +92,7 @@ def test_each_line_of_json_is_what_the_json_module_writes(ask, broker) -> None:
 
 
 def test_time_headers_and_key_can_be_printed_before_the_value(ask, broker) -> None:
-    broker.create_topic("orders", configs={"message.timestamp.after.max.ms": 2**63 - 1})
+    broker.create_topic("orders", config={"message.timestamp.after.max.ms": 2**63 - 1})
     broker.produce("orders", b"v", key=b"k", headers=[("a", b"1"), ("b", None)], timestamp_ms=1_500)
     broker.produce("orders", None, timestamp_ms=1 << 60)
     printed = ask("consume", "orders", "--timestamps", "--headers", "-K", "=", "--null-marker", "∅").stdout

@@ -42,7 +42,7 @@ def test_a_partition_that_fails_is_told_and_hinders_no_other(run, filled) -> Non
 
 
 def test_a_policy_that_forbids_deleting_is_named_with_the_one_that_allows_it(run, broker) -> None:
-    broker.create_topic("profiles", configs={"cleanup.policy": "compact"})
+    broker.create_topic("profiles", config={"cleanup.policy": "compact"})
     result = run("delete-records", "profiles:0:-1", "-b", broker.bootstrap_servers)
     assert result.exit_code == 1
     assert result.stdout == (

@@ -17,8 +17,11 @@ def test_help_of_a_command_is_what_its_help_option_prints(run, names: list[str])
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["sevre"], "there is no command 'sevre', the commands are serve, topic"),
-        (["topic", "crate"], "there is no command 'crate', the commands are alter, create, delete, describe, list"),
+        (["sevre"], "there is no command 'sevre' (did you mean 'serve'?), the commands are serve, topic"),
+        (
+            ["topic", "crate"],
+            "there is no command 'crate' (did you mean 'create'?), the commands are alter, create, delete",
+        ),
         (["produce", "now"], "produce has no commands of its own, so no 'now'"),
     ],
 )

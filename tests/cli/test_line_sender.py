@@ -29,7 +29,7 @@ def test_bad_lines_are_skipped_on_request(run, broker) -> None:
 @pytest.fixture
 def profiles(broker):
     """A compacted topic, whose records need keys."""
-    broker.create_topic("profiles", configs={"cleanup.policy": "compact"})
+    broker.create_topic("profiles", config={"cleanup.policy": "compact"})
     return "profiles"
 
 
@@ -61,7 +61,7 @@ def test_lines_whose_records_the_broker_refuses_are_skipped_on_request(run, brok
 
 
 def test_a_line_that_is_too_large_is_named_and_the_others_of_its_batch_are_stored(run, broker) -> None:
-    broker.create_topic("small", configs={"max.message.bytes": 1_000})
+    broker.create_topic("small", config={"max.message.bytes": 1_000})
     lines = [b"x" * (2_000 if number == 77 else 30) for number in range(100)]
     text = b"\n".join(lines)
     stopped = run("produce", "small", "-b", broker.bootstrap_servers, stdin=text)

@@ -115,7 +115,7 @@ def test_bad_input_to_produce_is_told(refuse, options: list[str], said: str) -> 
 
 
 def test_records_that_the_broker_refuses_are_told(refuse, broker) -> None:
-    broker.create_topic("profiles", configs={"cleanup.policy": "compact"})
+    broker.create_topic("profiles", config={"cleanup.policy": "compact"})
     assert "INVALID_RECORD" in refuse("produce", "profiles", stdin="no key\n", code=1)
     assert "has no partition 9" in refuse("produce", "profiles", "-p", 9, stdin="x\n", code=1)
 

@@ -94,7 +94,10 @@ def test_commands_that_ask_import_no_broker(command: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["sevre"], "there is no command 'sevre', the commands are serve, topic, group, txn, config, produce"),
+        (
+            ["sevre"],
+            "there is no command 'sevre' (did you mean 'serve'?), the commands are serve, topic, group",
+        ),
         (["--verison"], "--verison"),
         (["topic", "create"], "NAME..."),
         (["topic", "crate"], "crate"),

@@ -207,7 +207,7 @@ def test_the_clock_moves_by_a_click(page: Page, busy: BusyCluster, expect: Any) 
 
 
 def test_the_log_shows_tombstones_with_their_delete_horizons(page: Page, busy: BusyCluster, expect: Any) -> None:
-    busy.cluster.create_topic("deleted", configs={"cleanup.policy": "compact"})
+    busy.cluster.create_topic("deleted", config={"cleanup.policy": "compact"})
     topic = busy.cluster.topic("deleted")
     topic.produce(None, key=b"gone")
     topic.produce(b"stays", key=b"kept")

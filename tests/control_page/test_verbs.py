@@ -55,7 +55,7 @@ def test_a_destructive_verb_asks_and_no_leaves_all_as_it_is(page: Page, busy: Bu
 
 
 def test_a_verb_that_does_not_apply_is_not_shown_or_says_why(page: Page, busy: BusyCluster, expect: Any) -> None:
-    busy.cluster.create_topic("empty", configs={"cleanup.policy": "delete"})
+    busy.cluster.create_topic("empty", config={"cleanup.policy": "delete"})
     open_view(page, busy, "/topics/empty")
     expect(page.get_by_role("button", name="Compact", exact=True)).to_have_count(0)
     page.get_by_role("button", name="Roll", exact=True).press("Enter")
@@ -89,7 +89,7 @@ def test_a_rule_that_has_acted_as_often_as_it_may_is_marked_and_begins_again(
 
 
 def test_what_is_due_next_happens_when_the_clock_moves_there(page: Page, busy: BusyCluster, expect: Any) -> None:
-    busy.cluster.create_topic("short", configs={"retention.ms": 60_000})
+    busy.cluster.create_topic("short", config={"retention.ms": 60_000})
     busy.cluster.produce("short", b"gone soon")
     open_view(page, busy, "/faults")
     row = page.get_by_role("table", name="Due next").locator("tr", has_text="segment of short-0")

@@ -66,7 +66,7 @@ def test_every_argument_has_a_check_and_wrong_values() -> None:
     named = {parameter.name for case in TAKING for parameter in case.parameters}
     assert named == set(WRONG_TYPES)
     assert named <= set(ARGUMENTS) | {"name", "broker"}
-    with_any_value = {"configs", "group", "headers", "key", "liveness", "name", "topic", "transactional_id", "value"}
+    with_any_value = {"config", "group", "headers", "key", "liveness", "name", "topic", "transactional_id", "value"}
     with_any_value |= {"where", "client_id", "host", "member", "torn", "unindexed"}
     assert named == set(WRONG_VALUES) | with_any_value, "of others, a wrong value is one of a wrong type"
 

@@ -215,7 +215,7 @@ def test_topics_are_made_and_deleted(cluster: Cluster) -> None:
         cluster.create_topic("orders")
     with pytest.raises(InvalidReplicationFactor):
         cluster.create_topic("wide", replication_factor=4)
-    cluster.create_topic("wide", partitions=2, configs={"min.insync.replicas": 2})
+    cluster.create_topic("wide", partitions=2, config={"min.insync.replicas": 2})
     assert len(cluster.replicas("wide", 1)) == 1, "default.replication.factor"
     cluster.delete_topic("wide")
     with pytest.raises(UnknownTopicOrPartition):

@@ -29,7 +29,7 @@ def segments(broker: Broker, topic: str) -> int:
 
 def test_a_topic_is_compacted_when_the_call_returns() -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", configs=COMPACT)
+        broker.create_topic("profiles", config=COMPACT)
         for value in (b"1", b"2", b"3"):
             broker.produce("profiles", value, key=b"a")
         broker.produce("profiles", b"1", key=b"b")
@@ -40,7 +40,7 @@ def test_a_topic_is_compacted_when_the_call_returns() -> None:
 
 async def test_also_awaited() -> None:
     async with Broker() as broker:
-        await broker.create_topic("profiles", 3, configs=COMPACT)
+        await broker.create_topic("profiles", 3, config=COMPACT)
         topic = broker.topic("profiles")
         await broker.produce("profiles", b"1", key=b"a", partition=1)
         assert len(await topic.compact()) == 3
@@ -53,13 +53,13 @@ async def test_also_awaited() -> None:
 
 def test_the_call_without_the_handle_does_the_same() -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", 2, configs=COMPACT)
+        broker.create_topic("profiles", 2, config=COMPACT)
         assert [len(broker.compact("profiles")), len(broker.compact("profiles", 1))] == [2, 1]
 
 
 def test_the_report_says_what_was_read_and_kept_and_why_not_and_what_waits_and_until_when() -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", configs={**COMPACT, "delete.retention.ms": DAY_MS})
+        broker.create_topic("profiles", config={**COMPACT, "delete.retention.ms": DAY_MS})
         for key, value in ((b"a", b"1"), (b"a", b"2"), (b"b", b"1"), (b"b", None), (b"c", None)):
             broker.produce("profiles", value, key=key)
         now_ms = broker.clock.now_ms()
@@ -85,7 +85,7 @@ def test_the_report_says_what_was_read_and_kept_and_why_not_and_what_waits_and_u
 
 def test_a_week_makes_tombstones_go() -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", configs=COMPACT)
+        broker.create_topic("profiles", config=COMPACT)
         broker.produce("profiles", b"1", key=b"a")
         broker.produce("profiles", None, key=b"a")
         (report,) = broker.topic("profiles").compact()
@@ -111,13 +111,13 @@ def test_a_topic_that_is_not_there_is_an_error_when_it_is_asked() -> None:
 
 def test_a_rolled_segment_is_left_to_retention() -> None:
     with Broker() as broker:
-        broker.create_topic("orders", configs={"retention.bytes": 0, "file.delete.delay.ms": 0})
+        broker.create_topic("orders", config={"retention.bytes": 0, "file.delete.delay.ms": 0})
         for _ in range(2):
             broker.produce("orders", b"x")
             broker.topic("orders").roll()
         broker.topic("orders").roll()
         assert segments(broker, "orders") == 3, "an empty one is not rolled"
-        broker.create_topic("others", configs={"retention.bytes": 0})
+        broker.create_topic("others", config={"retention.bytes": 0})
         broker.produce("others", b"x")
         broker.topic("orders").apply_retention()
         assert broker.offsets("orders") == (2, 2, 2, 2)
@@ -131,7 +131,7 @@ def test_a_record_without_a_key_is_refused_with_its_index() -> None:
     keys = [b"a", None, b"b", None]
     records = build_batch([Record(0, 1_700_000_000_000, key, b"v") for key in keys])
     with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
-        broker.create_topic("profiles", configs=COMPACT)
+        broker.create_topic("profiles", config=COMPACT)
         Topic = ProduceRequest.Topic
         part = Topic(name="profiles", partition_data=[Topic.Partition(index=0, records=records)])
         answer = wire.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[part]), 9)
@@ -193,7 +193,7 @@ def test_records_carry_the_time_of_who_sends_them() -> None:
 
 def test_with_timestamps_append_they_carry_the_brokers_unless_a_topic_says_otherwise() -> None:
     with Broker(topics={"orders": 1}, timestamps="append") as broker:
-        broker.create_topic("own", configs={"message.timestamp.type": "CreateTime"})
+        broker.create_topic("own", config={"message.timestamp.type": "CreateTime"})
         broker.clock.advance("30d")
         for topic in ("orders", "own"):
             send_old_record(broker, topic)
@@ -219,7 +219,7 @@ def test_retention_that_had_nothing_to_do_for_a_month_begins_again_with_the_next
 
 def test_retention_that_never_had_anything_to_do_begins_when_a_setting_changes() -> None:
     with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
-        broker.create_topic("orders", configs={"retention.ms": -1})
+        broker.create_topic("orders", config={"retention.ms": -1})
         broker.produce("orders", b"x")
         broker.clock.advance("30d")
         Resource = IncrementalAlterConfigsRequest.Resource

@@ -42,7 +42,7 @@ def values_after_failover(cluster: Cluster, topic: str) -> list[bytes | None]:
 
 
 def test_what_is_compacted_is_so_on_every_replica(cluster: Cluster) -> None:
-    cluster.create_topic("users", replication_factor=3, configs={"cleanup.policy": "compact"})
+    cluster.create_topic("users", replication_factor=3, config={"cleanup.policy": "compact"})
     for value in (b"alice", b"Alice", b"ALICE"):
         produce(cluster, value, topic="users", key=b"1")
     (report,) = cluster.topic("users").compact()
@@ -58,7 +58,7 @@ def test_what_is_compacted_is_so_on_every_replica(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("of", ["topic", "cluster"])
 def test_what_is_rolled_and_retained_is_so_on_every_replica(cluster: Cluster, of: str) -> None:
-    cluster.create_topic("events", replication_factor=3, configs={"retention.ms": "3600000"})
+    cluster.create_topic("events", replication_factor=3, config={"retention.ms": "3600000"})
     for end in (1, 2):
         produce(cluster, b"old", topic="events")
         cluster.topic("events").roll()

@@ -18,7 +18,6 @@ PAIRS = [
 
 ONLY_OF_A_CLUSTER = {
     "address_of": "a broker has one address",
-    "brokers": "a broker is one",
     "coordinator": "a broker coordinates all groups",
     "cut_off": "a broker has no others from which it could be cut off",
     "hold": "a broker follows no leader",
@@ -108,7 +107,7 @@ def test_the_options_of_a_cluster_do_what_those_of_a_broker_do() -> None:
 
 def test_the_handles_of_a_cluster_do_what_those_of_a_broker_do(hosts: dict[str, Any]) -> None:
     for host in hosts.values():
-        host.create_topic("handled", configs={"cleanup.policy": "compact"})
+        host.create_topic("handled", config={"cleanup.policy": "compact"})
         for value in (b"1", b"2"):
             host.produce("handled", value, key=b"k")
         (report,) = host.topic("handled").compact()

@@ -24,7 +24,7 @@ def recovery_point(broker: Broker) -> int:
 
 def test_produce_flushes_when_flush_messages_says_so() -> None:
     with Broker() as broker:
-        broker.create_topic("orders", configs={"flush.messages": 2})
+        broker.create_topic("orders", config={"flush.messages": 2})
         broker.produce("orders", b"one")
         assert recovery_point(broker) == 0
         broker.produce("orders", b"two")
@@ -36,7 +36,7 @@ def test_a_produce_that_cannot_be_flushed_fails(monkeypatch: pytest.MonkeyPatch)
         raise KafkaStorageError("the disk is full")
 
     with Broker() as broker:
-        broker.create_topic("orders", configs={"flush.messages": 1})
+        broker.create_topic("orders", config={"flush.messages": 1})
         with monkeypatch.context() as patch:
             patch.setattr(FlushWork, "run", refuse)
             with pytest.raises(KafkaStorageError, match="the disk is full"):

@@ -107,7 +107,7 @@ def test_a_record_of_an_embedded_broker_will_do() -> None:
 
 def test_an_embedded_broker_takes_one() -> None:
     with Broker() as broker:
-        broker.create_topic("t", configs={"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true"})
+        broker.create_topic("t", config={"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true"})
         broker.produce("t", b"1", key=b"k")
         broker.produce("t", **tombstone(b"k", b"why", {"by": "me"}))
         assert [is_tombstone(record) for record in broker.records("t")] == [False, True]

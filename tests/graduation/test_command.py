@@ -36,7 +36,7 @@ def test_it_says_what_was_done_and_how_to_go_on(data_dir: Path, out: Path) -> No
 
 def test_what_is_not_as_it_was_is_said(data_dir: Path, out: Path) -> None:
     with Broker(data_dir=data_dir) as broker:
-        broker.create_topic("profiles", configs={"kmini.tombstone.flag.enable": "true"})
+        broker.create_topic("profiles", config={"kmini.tombstone.flag.enable": "true"})
         broker.produce("profiles", **tombstone(b"alice", b"value"))
     result = invoke(data_dir, out)
     assert "kmini.tombstone.flag.enable\ttopic profiles\ttrue\t-\tApache Kafka does not have it" in result.stdout

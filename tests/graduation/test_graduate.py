@@ -66,7 +66,7 @@ def small_segments(data_dir: Path, **settings: str) -> None:
     """A topic with several sealed segments and an active one."""
     configs = {"segment.bytes": "300", **{name.replace("_", "."): value for name, value in settings.items()}}
     with Broker(data_dir=data_dir) as broker:
-        broker.create_topic("small", configs=configs)
+        broker.create_topic("small", config=configs)
         for number in range(12):
             broker.produce("small", b"." * 100, key=b"%d" % number)
 
@@ -292,7 +292,7 @@ def test_only_segments_with_flagged_values_are_written_anew(tmp_path: Path, out:
     data_dir = tmp_path / "flagged"
     configs = {"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true", "segment.bytes": "300"}
     with Broker(data_dir=data_dir) as broker:
-        broker.create_topic("profiles", configs=configs)
+        broker.create_topic("profiles", config=configs)
         for number in range(12):
             if number in (4, 5, 11):
                 broker.produce("profiles", **tombstone(b"%d" % number, b"." * 60, headers={"by": "support"}))

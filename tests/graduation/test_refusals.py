@@ -162,7 +162,7 @@ def test_files_that_wait_for_their_deletion_do_not_matter(data_dir: Path, out: P
 def test_damage_where_a_flagged_tombstone_may_be(tmp_path: Path, out: Path) -> None:
     data_dir = tmp_path / "flagged"
     with Broker(data_dir=data_dir) as broker:
-        broker.create_topic("profiles", configs={"kmini.tombstone.flag.enable": "true"})
+        broker.create_topic("profiles", config={"kmini.tombstone.flag.enable": "true"})
         broker.produce("profiles", **tombstone(b"alice", b"." * 100))
     log = data_dir / "broker-1" / "profiles-0" / f"{0:020d}.log"
     data = bytearray(log.read_bytes())

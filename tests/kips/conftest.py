@@ -93,7 +93,7 @@ def create(broker: Broker) -> Callable[..., None]:
 
     def make(**configs: Any) -> None:
         settings = {"cleanup_policy": "compact", "kmini_tombstone_flag_enable": "true", **configs}
-        broker.create_topic("t", configs={name.replace("_", "."): value for name, value in settings.items()})
+        broker.create_topic("t", config={name.replace("_", "."): value for name, value in settings.items()})
 
     return make
 

@@ -37,7 +37,7 @@ ONE_RECORD_SEGMENTS = {"segment.bytes": 100}
 
 
 def fill(broker: Broker, topic: str, count: int, configs: dict[str, str | int] | None = None) -> None:
-    broker.create_topic(topic, configs=configs)
+    broker.create_topic(topic, config=configs)
     for number in range(count):
         broker.produce(topic, b"%d" % number, timestamp_ms=1_000_000 + number)
 
@@ -202,7 +202,7 @@ def test_each_partition_of_a_request_has_its_own_outcome(broker: Broker, wire: W
 
 
 def test_a_topic_that_is_compacted_and_deleted_allows_it(broker: Broker, wire: Wire) -> None:
-    broker.create_topic("both", configs={"cleanup.policy": "compact,delete"})
+    broker.create_topic("both", config={"cleanup.policy": "compact,delete"})
     broker.produce("both", b"v", key=b"k")
     assert delete(wire, {("both", 0): 1}) == {("both", 0): (1, NONE)}
 

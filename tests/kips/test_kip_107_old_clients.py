@@ -17,7 +17,7 @@ ONE_RECORD_SEGMENTS = {"segment.bytes": 100}
 
 @pytest.fixture(autouse=True)
 def _ten_records_without_the_first_four(broker: Broker) -> None:
-    broker.create_topic("t", configs=ONE_RECORD_SEGMENTS)
+    broker.create_topic("t", config=ONE_RECORD_SEGMENTS)
     for number in range(10):
         broker.produce("t", b"%d" % number)
     broker.delete_records("t", offset=4)

@@ -125,7 +125,7 @@ def test_a_bound_that_cannot_be_is_refused_naming_key_value_and_rule(
     broker: Broker, wire: Wire, configs: dict[str, str | int], told: str
 ) -> None:
     with pytest.raises(InvalidConfig) as refused:
-        broker.create_topic("profiles", configs={"cleanup.policy": "compact", **configs})
+        broker.create_topic("profiles", config={"cleanup.policy": "compact", **configs})
     assert told in str(refused.value)
     Topic = CreateTopicsRequest.Topic
     topic = Topic(

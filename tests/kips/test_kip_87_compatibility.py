@@ -41,7 +41,7 @@ def fetch(wire: Wire) -> Consume:
 
 @pytest.fixture(autouse=True)
 def _compacted_topic(broker: Broker) -> None:
-    broker.create_topic("t", configs={"cleanup.policy": "compact"})
+    broker.create_topic("t", config={"cleanup.policy": "compact"})
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 12])

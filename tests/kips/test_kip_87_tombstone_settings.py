@@ -155,7 +155,7 @@ class TestOff:
         assert compact_until_tombstones_go(broker) == []
 
     def test_it_is_the_default(self, broker: Broker) -> None:
-        broker.create_topic("t", configs={"cleanup.policy": "compact"})
+        broker.create_topic("t", config={"cleanup.policy": "compact"})
         broker.produce("t", **tombstone(b"a", b"why"))
         assert [record.value for record in compact_until_tombstones_go(broker)] == [b"why"]
 

@@ -30,7 +30,7 @@ def client(request: pytest.FixtureRequest, leaky_clients: None) -> TombstoneClie
 
 @pytest.fixture
 def send(broker: Broker, client: TombstoneClient) -> Callable[..., None]:
-    broker.create_topic("documents", configs=TOMBSTONES)
+    broker.create_topic("documents", config=TOMBSTONES)
 
     def write(*, topic: str = "documents", **record: Any) -> None:
         client.send(broker.bootstrap_servers, topic, **record)
@@ -106,7 +106,7 @@ def test_4_distributed_tracing_an_id_is_carried_along_and_forwarded(
     broker: Broker, client: TombstoneClient, send: Callable[..., None], read: Callable[..., list[Any]]
 ) -> None:
     """Stream processing jobs carry along and forward a globally unique identifier, through deletes too."""
-    broker.create_topic("index", configs=TOMBSTONES)
+    broker.create_topic("index", config=TOMBSTONES)
     trace = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     send(topic="index", key=b"42", value=b"an entry of the index")
     send(**tombstone(b"42", headers={"traceparent": trace}))
@@ -177,7 +177,7 @@ class TestWithoutOurHelpers:
     def test_a_refused_null_value_is_an_error_of_the_client(
         self, broker: Broker, client: TombstoneClient, send: Callable[..., None]
     ) -> None:
-        broker.create_topic("strict", configs={**TOMBSTONES, "kmini.tombstone.null.refuse": "true"})
+        broker.create_topic("strict", config={**TOMBSTONES, "kmini.tombstone.null.refuse": "true"})
         send(topic="strict", **tombstone(b"42"))
         with pytest.raises(Exception, match=client.refusal):
             send(topic="strict", key=b"42", value=None)

@@ -41,7 +41,7 @@ def test_one_node_of_kafka_has_what_the_leaders_had(need_kafka: None, java: Java
     client = ConfluentKafka()
     settings = {"min.insync.replicas": 2, "segment.bytes": 1_048_576}
     with Cluster(3, data_dir=data_dir, config={"default.replication.factor": 3}) as cluster:
-        cluster.create_topic("orders", partitions=PARTITIONS, configs=settings)
+        cluster.create_topic("orders", partitions=PARTITIONS, config=settings)
         for number in range(PARTITIONS):
             client.produce(cluster.bootstrap_servers, "orders", number, records(number)[: RECORDS // 2], "none")
         handled = consume(java, cluster.bootstrap_servers, HANDLED)

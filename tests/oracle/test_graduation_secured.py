@@ -199,18 +199,18 @@ def ran(java: JavaPeer, main: str, *arguments: object) -> Finished:
 def write(broker: Broker, servers: str) -> None:
     """Every codec, records that were deleted, a compacted topic, transactions, flagged tombstones."""
     client = ConfluentKafka()
-    broker.create_topic("orders", partitions=len(CODECS), configs=SETTINGS)
+    broker.create_topic("orders", partitions=len(CODECS), config=SETTINGS)
     for number, codec in enumerate(CODECS):
         client.produce(servers, "orders", number, make_records(RECORDS, seed=codec), codec)
     broker.delete_records("orders", FIRST_KEPT, partition=1)
     broker.create_topic("events")
     for number in range(EVENTS):
         broker.produce("events", b"event %d" % number)
-    broker.create_topic("prices", configs={"cleanup.policy": "compact", "segment.bytes": "4096"})
+    broker.create_topic("prices", config={"cleanup.policy": "compact", "segment.bytes": "4096"})
     for number in range(500):
         broker.produce("prices", b"%d" % number, key=b"%d" % (number % 5))
     broker.topic("prices").compact()
-    broker.create_topic("profiles", configs={"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true"})
+    broker.create_topic("profiles", config={"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true"})
     for number in range(FLAGGED):
         key, value = b"user %d" % number, b"what was there"
         deletion = tombstone(key, value, headers={"deleted-by": "support"})

@@ -30,7 +30,7 @@ class CompactedTopic:
         self.directory = Path(broker.data_dir or "") / "broker-1" / f"{name}-0"
         if name not in broker.topics():
             settings = {"cleanup.policy": "compact", **{key.replace("_", "."): value for key, value in configs.items()}}
-            broker.create_topic(name, configs=settings)
+            broker.create_topic(name, config=settings)
 
     # Writing
 

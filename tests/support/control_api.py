@@ -148,7 +148,7 @@ class ControlApi:
     def done(self, verb: str, path: str, document: object = None) -> Any:
         """What a request returns that must succeed: JSON, or a text."""
         answer = self.ask(verb, path, document)
-        assert answer.status in (200, 204), answer.body.decode()
+        assert answer.status in (200, 201, 204), answer.body.decode()
         if answer.headers.get("Content-Type", "").startswith("text/plain"):
             return answer.body.decode()
         return answer.document

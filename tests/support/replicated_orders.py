@@ -72,7 +72,7 @@ class Replicas:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._open = contextlib.ExitStack()
-        cluster.create_topic("orders", replication_factor=3, configs={"segment.bytes": 100})
+        cluster.create_topic("orders", replication_factor=3, config={"segment.bytes": 100})
         for number in range(10):
             assert self.produce(b"%d" % number) == number
 

@@ -40,7 +40,7 @@ def test_a_burst_is_told_whole(stream: Open, broker: ConnectedBroker) -> None:
 
 def test_topics_are_told_created_altered_rolled_compacted_and_deleted(stream: Open, broker: ConnectedBroker) -> None:
     source = stream("types=topics")
-    broker.create_topic("users", 1, configs={"cleanup.policy": "compact"})
+    broker.create_topic("users", 1, config={"cleanup.policy": "compact"})
     created = {"topic": "users", "partitions": 1, "replication_factor": 1, "is_internal": False}
     assert source.next() == ("topic-created", created)
     for value in (b"1", b"2"):

@@ -95,7 +95,7 @@ def test_the_cleaner_tells_how_dirty_a_compacted_log_is(api: ControlApi) -> None
 
 def test_the_purgatory_counts_what_waits(api: ControlApi) -> None:
     assert api.done("GET", "/brokers/1/purgatory") == {"waiting": 0, "waits_for": {}}
-    wait = {"wanted": 1, "timeout_ms": 60_000}
+    wait = {"count": 1, "timeout_ms": 60_000}
     waiter = threading.Thread(target=lambda: api.ask("POST", "/topics/orders/wait-for", wait))
     waiter.start()
     until(lambda: api.done("GET", "/brokers/1/purgatory")["waiting"] == 1)
@@ -142,7 +142,7 @@ def test_the_clock_tells_how_far_it_is_ahead(api: ControlApi) -> None:
 def test_a_broker_that_is_not_there_is_told(api: ControlApi) -> None:
     for path in ("configs", "cleaner", "purgatory"):
         problem = api.problem("GET", f"/brokers/7/{path}")
-        assert problem["type"] == "urn:kmini:problem:broker-not-running"
+        assert problem["type"] == "urn:kmini:problem:no-such-broker"
         assert problem["detail"] == "there is no broker 7; this one is 1"
 
 
@@ -153,7 +153,7 @@ def test_the_only_broker_is_paused_by_its_number_or_without(api: ControlApi) -> 
         assert "paused already" in api.problem("POST", f"/brokers/{broker}/pause")["detail"]
         api.done("POST", f"/brokers/{broker}/reconnect")
         assert not api.any_broker.server.is_suspended
-    assert api.problem("POST", "/brokers/7/pause")["type"] == "urn:kmini:problem:broker-not-running"
+    assert api.problem("POST", "/brokers/7/pause")["type"] == "urn:kmini:problem:no-such-broker"
     assert api.problem("POST", "/brokers/x/pause")["errors"][0]["pointer"] == "/broker"
 
 

@@ -49,9 +49,30 @@ def test_arguments_of_a_query_have_the_types_of_the_method(api: ControlApi) -> N
 
 
 def test_a_method_that_returns_nothing_answers_204_without_a_body(api: ControlApi) -> None:
-    answer = api.ask("POST", "/topics", {"name": "users", "configs": {"cleanup.policy": "compact"}})
+    answer = api.ask("DELETE", "/topics/orders")
     assert (answer.status, answer.body) == (204, b"")
-    assert api.done("GET", "/topics") == ["orders", "users"]
+    assert api.done("GET", "/topics") == []
+
+
+@pytest.mark.parametrize("settings", ["config", "configs"])
+def test_a_topic_is_answered_as_created_with_what_it_is_and_where(api: ControlApi, settings: str) -> None:
+    answer = api.ask("POST", "/topics", {"name": "users", settings: {"cleanup.policy": "compact"}})
+    assert (answer.status, answer.headers["Location"]) == (201, "/api/v1/topics/users")
+    assert answer.document == api.done("GET", "/topics/users")
+    assert answer.document["configs"] == {"cleanup.policy": "compact"}
+
+
+def test_a_broker_answers_for_itself_as_a_cluster_of_one(api: ControlApi) -> None:
+    assert api.done("GET", "/brokers") == [1]
+
+
+def test_the_offsets_of_a_group_are_reset(api: ControlApi) -> None:
+    for value in ("one", "two"):
+        api.done("POST", "/topics/orders/records", {"value": value, "partition": 0})
+    assert api.done("POST", "/groups/billing/reset-offsets", {"position": "latest", "topic": "orders"})
+    assert api.done("GET", "/groups/billing/offsets") == {"orders-0": 2, "orders-1": 0}
+    problem = api.problem("POST", "/groups/billing/reset-offsets", {"position": "first"})
+    assert problem["errors"][0]["pointer"] == "/position"
 
 
 def test_an_error_of_kafkas_is_a_problem_with_its_name(api: ControlApi) -> None:
@@ -124,7 +145,7 @@ def test_each_broker_of_a_cluster_has_metrics(cluster_api: ControlApi) -> None:
     for broker in (1, 2):
         text = cluster_api.send("GET", f"/metrics?broker={broker}").body.decode()
         assert "kafka_server_replicamanager_leadercount" in text
-    assert problem_of(cluster_api.send("GET", "/metrics?broker=7"))["status"] == 409
+    assert problem_of(cluster_api.send("GET", "/metrics?broker=7"))["status"] == 404
     assert problem_of(cluster_api.send("GET", "/metrics?broker=x"))["errors"][0]["pointer"] == "/broker"
 
 

@@ -23,7 +23,7 @@ from kmini.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from kmini.seeds import SeedError
-from kmini.shared_operations import BrokerNotRunning
+from kmini.shared_operations import BrokerNotRunning, NoSuchBroker
 from kmini.waiting import NotInTime
 
 ERRORS: list[tuple[Exception, str, int]] = [
@@ -31,7 +31,8 @@ ERRORS: list[tuple[Exception, str, int]] = [
     (NotInTime("no group"), "not-in-time", 408),
     (RequestsLost("lost"), "requests-lost", 410),
     (AssertionError("one came"), "assertion", 417),
-    (BrokerNotRunning("no broker 7"), "broker-not-running", 409),
+    (BrokerNotRunning("broker 2 does not run"), "broker-not-running", 409),
+    (NoSuchBroker("no broker 7"), "no-such-broker", 404),
     (SnapshotError("none"), "snapshot", 409),
     (PortTaken("taken"), "port-taken", 409),
     (SeedError("line 1"), "seed", 422),
@@ -43,7 +44,7 @@ ERRORS: list[tuple[Exception, str, int]] = [
     (UnknownTopicOrPartition("no topic"), "kafka", 404),
     (GroupIdNotFound("no group"), "kafka", 404),
     (TopicAlreadyExists("there"), "kafka", 409),
-    (InvalidTopic("name"), "kafka", 409),
+    (InvalidTopic("name"), "kafka", 400),
     (NotLeaderOrFollower("moved"), "kafka", 409),
     (RequestTimedOut("late"), "kafka", 409),
 ]

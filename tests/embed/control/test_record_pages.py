@@ -63,7 +63,7 @@ def test_a_key_that_is_no_text_is_repeated_in_the_link(api: ControlApi) -> None:
     key = {"base64": base64.b64encode(b"\xff").decode()}
     seeds = [{"topic": "orders", "partition": 0, "key": key, "value": str(number)} for number in range(3)]
     api.done("POST", "/seed", {"records": [*seeds, {"topic": "orders", "partition": 0, "value": "other"}]})
-    answer = api.ask("POST", "/topics/orders/wait-for", {"wanted": 1, "key": key, "limit": 2})
+    answer = api.ask("POST", "/topics/orders/wait-for", {"count": 1, "key": key, "limit": 2})
     assert len(answer.document) == 2
     ((last,),) = pages(api, answer.headers["Link"].partition(">")[0].removeprefix("</api/v1"))
     assert last["value"] == "2"
@@ -82,7 +82,7 @@ def test_a_wait_answers_a_page_and_reads_no_more_than_it_needs(
             yield batch
 
     monkeypatch.setattr(contents, "_batches", counting)
-    answer = full.ask("POST", "/topics/orders/wait-for", {"wanted": 1, "limit": 3})
+    answer = full.ask("POST", "/topics/orders/wait-for", {"count": 1, "limit": 3})
     assert [record["value"] for record in answer.document] == ["0", "1", "2"]
     assert answer.headers["Link"].startswith("</api/v1/topics/orders/records?")
     assert "cursor=0%3A3" in answer.headers["Link"]

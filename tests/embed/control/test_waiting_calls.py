@@ -18,7 +18,7 @@ from support.control_api import Answer, ControlApi, problem_of
 from support.until import until
 
 WAITS = {
-    "records": ("/topics/orders/wait-for", {"wanted": 1}),
+    "records": ("/topics/orders/wait-for", {"count": 1}),
     "requests": ("/requests/wait-for", {"api": "Produce"}),
     "a group": ("/groups/billing/wait-stable", {"members": 1}),
     "a transaction": ("/transactions/wait-ended", {"transactional_id": "tx-1"}),
@@ -94,7 +94,7 @@ def test_a_restore_answers_what_waits(api: ControlApi) -> None:
 
 def test_a_wait_that_begins_after_a_reset_goes_on(api: ControlApi) -> None:
     api.done("POST", "/reset")
-    with asked(api, "/topics/orders/wait-for", {"wanted": 1, "timeout_ms": 600_000}) as answer:
+    with asked(api, "/topics/orders/wait-for", {"count": 1, "timeout_ms": 600_000}) as answer:
         begun(api)
         api.done("POST", "/topics/orders/records", {"value": "placed"})
         assert answer().document[0]["value"] == "placed"
@@ -103,7 +103,7 @@ def test_a_wait_that_begins_after_a_reset_goes_on(api: ControlApi) -> None:
 def test_the_end_of_the_server_answers_what_waits(tmp_path: Path) -> None:
     api = ControlApi(str(tmp_path)).start()
     try:
-        with asked(api, "/topics/orders/wait-for", {"wanted": 1, "timeout_ms": 600_000}) as answer:
+        with asked(api, "/topics/orders/wait-for", {"count": 1, "timeout_ms": 600_000}) as answer:
             begun(api)
             api.run(api.server.stop())
             assert problem_of(answer())["detail"] == "the control server has stopped"

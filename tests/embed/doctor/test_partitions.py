@@ -45,7 +45,7 @@ def test_a_replica_that_is_down_is_named_with_its_broker(diagnose: Examine, clus
 
 
 def test_too_few_replicas_in_sync_for_acks_all_is_a_failure(diagnose: Examine, cluster: Cluster) -> None:
-    cluster.create_topic("orders", 1, replication_factor=2, configs={"min.insync.replicas": 2})
+    cluster.create_topic("orders", 1, replication_factor=2, config={"min.insync.replicas": 2})
     cluster.stop_broker(2)
     found = diagnose(first_of(cluster))["under-min-isr"]
     assert found.text.startswith("orders-0 (1 of 2 replicas in sync, 2 wanted)")
@@ -55,7 +55,7 @@ def test_too_few_replicas_in_sync_for_acks_all_is_a_failure(diagnose: Examine, c
 def test_a_replication_factor_below_min_insync_replicas_can_never_succeed(diagnose: Examine) -> None:
     with Broker() as broker:
         for number in range(5):
-            broker.create_topic(f"orders-{number}", configs={"min.insync.replicas": 2})
+            broker.create_topic(f"orders-{number}", config={"min.insync.replicas": 2})
         found = diagnose(broker.bootstrap_servers)["too-few-replicas"]
     assert "orders-0-0 (replication factor 1, 2 wanted)" in found.text
     assert "and 2 more" in found.text

@@ -55,7 +55,7 @@ def test_a_surprising_setting_of_topics_is_named_once_for_all(
 ) -> None:
     with Broker() as broker:
         for name in ("a", "b", "c", "d", "e"):
-            broker.create_topic(name, configs={key: value})
+            broker.create_topic(name, config={key: value})
         found = diagnose(broker.bootstrap_servers)[finding]
     assert found.text.startswith(f"{key}={shown(key, value)} of topics 'a', 'b', 'c' and 2 more: ")
 

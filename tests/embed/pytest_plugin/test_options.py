@@ -112,3 +112,34 @@ def test_a_random_seed_is_the_same_for_all_workers(run_pytest):
 def test_a_seed_that_is_none_is_refused(run_pytest):
     result = run_pytest("def test_nothing(): pass", "--kafka-seed=often")
     result.stderr.fnmatch_lines(["ERROR: --kafka-seed=often: a whole number or random was expected"])
+
+
+WAITS = """
+import time
+import pytest
+
+def test_waits(kafka_broker):
+    with pytest.raises(AssertionError, match="after MS ms"):
+        kafka_broker.topic("orders").wait_for(1)
+    with pytest.raises(AssertionError, match="after 1 ms"):
+        kafka_broker.topic("orders").wait_for(1, timeout_ms=1)
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--kafka-timeout=20ms"], ["-o", "kafka_timeout=20"]])
+def test_the_time_of_waits_is_that_of_the_option_or_of_the_ini_file(run_pytest, arguments: list[str]):
+    run_pytest(WAITS.replace("MS", "20"), *arguments).assert_outcomes(passed=1)
+
+
+def test_the_environment_says_how_long_waits_are_and_workers_wait_longer(run_pytest, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KAFKA_TIMEOUT", "20ms")
+    run_pytest(WAITS.replace("MS", "20")).assert_outcomes(passed=1)
+    run_pytest(WAITS.replace("MS", "100"), "-n", "1", plugins=("xdist",)).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("given", ["soon", "0", "-3"])
+def test_a_time_of_waits_that_is_none_is_refused(run_pytest, given: str):
+    result = run_pytest("def test_nothing(): pass", f"--kafka-timeout={given}")
+    result.stderr.fnmatch_lines(
+        [f"*kafka_timeout = {given}: a time as 30s, or a number of milliseconds, was expected*"]
+    )

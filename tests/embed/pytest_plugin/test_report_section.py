@@ -20,7 +20,7 @@ FAILING = """
 
     @pytest.fixture
     def service(kafka_broker):
-        raise RuntimeError("the service does not start")
+        raise RuntimeError(f"the service of {kafka_broker.bootstrap_servers} does not start")
 
     def test_of_a_service(service):
         pass
@@ -39,7 +39,6 @@ def test_the_report_of_a_failed_test_ends_with_what_its_broker_knows(run_pytest,
             "*test_waits_in_vain*",
             "*- kmini: broker 127.0.0.1:* -*",
             "LIKELY  the records went to another topic: 'order' has 1 record; nothing was ever written to*",
-            "or      no client sent a request to 127.0.0.1:*",
             "topics  order: 1 partition, 1 record, *value=b'placed'",
             "clock   not moved; requests: 0, all kept",
         ]
@@ -60,7 +59,7 @@ def test_the_awaitable_broker_and_a_cluster_are_shown_and_a_report_that_fails_hi
         raise OSError("disk is full")
 
     def test_awaits(async_kafka_broker):
-        assert async_kafka_broker is None
+        assert async_kafka_broker.bootstrap_servers is None
 
     def test_of_a_cluster(kafka_cluster, monkeypatch):
         monkeypatch.setattr(kmini.Cluster, "report", lambda self: 1 / 0)

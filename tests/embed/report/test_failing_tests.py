@@ -189,7 +189,7 @@ def test_two_consumers_of_one_partition(broker: Broker, client: Client) -> None:
 
 
 def test_a_record_that_is_older_than_retention(broker: Broker, client: Client) -> None:
-    broker.create_topic("orders", configs={"retention.ms": "3600000"})
+    broker.create_topic("orders", config={"retention.ms": "3600000"})
     assert client("order-service").produce("orders") == 0
     broker.clock.advance("30d")
     broker.apply_retention()
@@ -395,7 +395,7 @@ def test_a_cluster_whose_leader_is_gone(cluster: Cluster) -> None:
 
 
 def test_a_cluster_with_too_few_replicas_in_sync(cluster: Cluster) -> None:
-    cluster.create_topic("orders", replication_factor=3, configs={"min.insync.replicas": 2})
+    cluster.create_topic("orders", replication_factor=3, config={"min.insync.replicas": 2})
     cluster.move_leader("orders", to=cluster.replicas("orders")[1])
     leader, others = cluster.leader("orders"), sorted({1, 2, 3} - {cluster.leader("orders")})
     with SmallClient(cluster.address_of(leader), "order-service") as service:

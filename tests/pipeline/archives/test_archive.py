@@ -72,7 +72,7 @@ def varied(broker: Broker, spark: SparkSession, kafka: Kafka, tmp_path_factory: 
     from kmini.pipeline.archives.archive import archive_topic
 
     configs = {**ANY_TIME, "compression.type": "producer", "retention.ms": "-1", "max.message.bytes": "500000"}
-    broker.create_topic("varied", 4, configs=configs)
+    broker.create_topic("varied", 4, config=configs)
     for number, codec in enumerate(Codec):
         edges = [
             record(b"value", key=b"key", timestamp_ms=1_700_000_000_000 + number),
@@ -256,7 +256,7 @@ def test_compacted_topics_and_their_flagged_tombstones_come_back(
     from kmini.pipeline.archives.replay import replay_topic
 
     configs = {"cleanup.policy": "compact", "kmini.tombstone.flag.enable": "true"}
-    broker.create_topic("profiles", configs=configs)
+    broker.create_topic("profiles", config=configs)
     for number in range(20):
         broker.produce("profiles", b"%d" % number, key=b"user %d" % (number % 4))
     broker.produce("profiles", b"last state", key=b"user 1", headers=[("by", b"support"), TOMBSTONE])
@@ -292,7 +292,7 @@ def test_the_time_of_append_is_kept_and_the_topic_stamps_again_afterwards(
     from kmini.pipeline.archives.replay import replay_topic
 
     appending = {"message.timestamp.type": "LogAppendTime", "retention.ms": "1000"}
-    broker.create_topic("stamped", configs=appending)
+    broker.create_topic("stamped", config=appending)
     broker.produce("stamped", b"x", timestamp_ms=1)
     archive_topic(spark, "stamped", str(tmp_path), kafka)
     (original,) = consume(broker.bootstrap_servers, "stamped")
@@ -301,6 +301,6 @@ def test_the_time_of_append_is_kept_and_the_topic_stamps_again_afterwards(
     assert done.notes == ("1 records keep the time at which they were first appended, now as their CreateTime",)
     assert consume(broker.bootstrap_servers, "stamped-again") == [original._replace(timestamp_type=0)]
     assert own_configs(kafka, "stamped-again") == appending
-    broker.create_topic("stamping", configs=appending)
+    broker.create_topic("stamping", config=appending)
     with pytest.raises(ArchiveError, match="LogAppendTime"):
         replay_topic(spark, str(tmp_path), "stamped", kafka, to="stamping")

@@ -27,7 +27,7 @@ def test_a_topic_goes_from_kmini_to_apache_kafka_and_from_there_into_an_archive_
     name, apache = topic_names("archived"), Kafka(apache_kafka_server.bootstrap_servers)
     kept = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "segment.bytes": "1048576"}
     with Broker() as broker:
-        broker.create_topic(name, 2, configs={**kept, "kmini.tombstone.flag.enable": "true"})
+        broker.create_topic(name, 2, config={**kept, "kmini.tombstone.flag.enable": "true"})
         broker.produce(name, b"old", key=b"alice", headers=[("é", None)])
         broker.produce(name, b"last state", key=b"alice", headers=[TOMBSTONE])
         broker.produce(name, None, key=b"bob")

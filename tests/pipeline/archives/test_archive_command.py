@@ -110,7 +110,7 @@ def test_a_replay_without_a_broker_ends_before_spark_is_started(
 def test_what_spark_cannot_hold_is_said_on_one_line(
     spark: SparkSession, broker: Broker, run: Run, tmp_path: Path
 ) -> None:
-    broker.create_topic("far", configs={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    broker.create_topic("far", config={"message.timestamp.after.max.ms": str(2**63 - 1)})
     broker.produce("far", b"x", timestamp_ms=2**62)
     assert run("archive", "far", tmp_path) == (
         1,

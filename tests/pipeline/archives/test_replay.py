@@ -141,7 +141,7 @@ def test_a_record_that_the_topic_refuses_ends_its_partition_with_the_reason(
 
     rows = [Row(n, 1, 0, None, b"v" * (5_000 if n == 3 else 5), None) for n in range(6)]
     archive = write_archive(tmp_path, "large", [rows, rows_of(4)])
-    broker.create_topic("small", 2, configs={"max.message.bytes": "1000"})
+    broker.create_topic("small", 2, config={"max.message.bytes": "1000"})
     with pytest.raises(ArchiveError, match=r"small-0: .*Message size too large"):
         replay_topic(spark, archive, "large", kafka, to="small", compression="none")
     assert [one.value for one in broker.records("small", 0)] == [

@@ -36,7 +36,7 @@ def test_numbers_are_those_of_the_cleaner(seed: int, monkeypatch: pytest.MonkeyP
     configs = PROFILES | {"segment.bytes": 700, "delete.retention.ms": 5 * HOUR_MS} | lag
     dropped = 0
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=configs)
+        broker.create_topic("profiles", config=configs)
         for _ in range(8):
             for _ in range(dice.randrange(30)):
                 value = None if dice.random() < 0.2 else b"v" * dice.randrange(60)
@@ -65,7 +65,7 @@ def test_numbers_are_those_of_the_cleaner(seed: int, monkeypatch: pytest.MonkeyP
 
 def test_aborted_data_is_dead_and_open_transactions_are_undecided(leaky_clients: None) -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
         producer.init_transactions(20)
@@ -102,7 +102,7 @@ def test_aborted_data_is_dead_and_open_transactions_are_undecided(leaky_clients:
 
 def test_a_segment_that_ends_in_an_open_transaction_cannot_be_cleaned(leaky_clients: None) -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.topic("profiles").roll()
         broker.produce("profiles", b"2", key=b"john")
@@ -122,7 +122,7 @@ def test_a_segment_that_ends_in_an_open_transaction_cannot_be_cleaned(leaky_clie
 @pytest.mark.parametrize(("noted", "first_dirty"), [(-1, 2), (0, 2), (2, 2), (3, 3), (5, 5), (6, 2)])
 def test_a_checkpoint_that_cannot_be_right_does_not_count(tmp_path: Path, noted: int, first_dirty: int) -> None:
     with Broker(config=WITHOUT_CLEANER, data_dir=tmp_path) as broker:
-        broker.create_topic("profiles", configs=PROFILES | {"cleanup.policy": "compact,delete"})
+        broker.create_topic("profiles", config=PROFILES | {"cleanup.policy": "compact,delete"})
         for _ in range(5):
             broker.produce("profiles", b"1", key=b"john")
         broker.delete_records("profiles", 2)

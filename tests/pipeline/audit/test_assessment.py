@@ -34,7 +34,7 @@ pytestmark = pytest.mark.sockets
 
 def test_what_the_cleaner_does_in_time_is_clean() -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         for hour in range(60):
             broker.produce("profiles", f"value {hour}".encode(), key=b"key-%d" % (hour % 5))
             if hour % 7 == 0:
@@ -51,7 +51,7 @@ def test_what_the_cleaner_does_in_time_is_clean() -> None:
 
 def test_a_value_past_the_bound_is_found() -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         written_ms = broker.clock.now_ms()
         broker.produce("profiles", b"phone: 5555555", key=b"john")
         broker.produce("profiles", b"phone: 6666666", key=b"jane")
@@ -75,7 +75,7 @@ def test_a_value_past_the_bound_is_found() -> None:
 
 def test_a_deleted_value_past_the_bound_is_told_from_a_superseded_one() -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.produce("profiles", None, key=b"john")
         broker.produce("profiles", b"2", key=b"john")
@@ -89,7 +89,7 @@ def test_a_deleted_value_past_the_bound_is_told_from_a_superseded_one() -> None:
 
 def test_records_that_wait_too_long_are_found_though_none_of_them_is_dead() -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.clock.advance("2h")
         broker.produce("profiles", b"1", key=b"jane")
@@ -104,7 +104,7 @@ def test_records_that_wait_too_long_are_found_though_none_of_them_is_dead() -> N
 def test_without_a_bound_the_oldest_dead_value_is_told_and_nothing_is_violated() -> None:
     configs = {"cleanup.policy": "compact"}
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=configs)
+        broker.create_topic("profiles", config=configs)
         broker.produce("profiles", b"1", key=b"john")
         broker.produce("profiles", b"2", key=b"john")
         broker.clock.advance("100d")
@@ -117,7 +117,7 @@ def test_without_a_bound_the_oldest_dead_value_is_told_and_nothing_is_violated()
 
 def test_a_tombstone_past_its_horizon_is_found() -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.produce("profiles", None, key=b"john")
         broker.topic("profiles").compact()
@@ -136,7 +136,7 @@ def test_a_tombstone_past_its_horizon_is_found() -> None:
 
 def test_the_cleaner_takes_the_tombstone_and_the_audit_is_content() -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.produce("profiles", None, key=b"john")
         broker.clock.advance("3d")
@@ -147,7 +147,7 @@ def test_the_cleaner_takes_the_tombstone_and_the_audit_is_content() -> None:
 
 def test_a_key_that_is_left_in_one_segment_is_found() -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.create_topic("copies")
         broker.produce("profiles", b"phone: 5555555", key=b"john")
         kept = Path(broker.data_dir or "") / segments(folder(broker))[0].name
@@ -172,7 +172,7 @@ def test_a_key_that_is_left_in_one_segment_is_found() -> None:
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".swap"])
 def test_a_file_that_should_be_gone_is_found_with_what_it_holds(suffix: str) -> None:
     with Broker() as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.produce("profiles", b"1", key=b"jane")
         broker.topic("profiles").roll()
@@ -196,7 +196,7 @@ def test_a_file_that_should_be_gone_is_found_with_what_it_holds(suffix: str) -> 
 
 def test_a_deleted_file_has_its_time_to_go() -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.produce("profiles", b"2", key=b"john")
         broker.topic("profiles").compact()
@@ -209,7 +209,7 @@ def test_a_deleted_file_has_its_time_to_go() -> None:
 
 def test_it_has_its_delay_and_the_grace_since_it_was_renamed(tmp_path: Path) -> None:
     with Broker(config=WITHOUT_CLEANER, data_dir=tmp_path) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
     planted = copy_back(segments(folder(broker))[0], folder(broker))
     renamed_ms = planted.stat().st_ctime_ns // 1_000_000
@@ -226,7 +226,7 @@ def test_it_has_its_delay_and_the_grace_since_it_was_renamed(tmp_path: Path) -> 
 
 def test_the_folder_of_a_deleted_topic_is_searched_and_must_go() -> None:
     with Broker(config={"log.segment.delete.delay.ms": 30 * DAY_MS}) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         broker.delete_topic("profiles")
         (doomed,) = (Path(broker.data_dir or "") / "broker-1").glob("profiles-0.*-delete")
@@ -242,7 +242,7 @@ def test_the_folder_of_a_deleted_topic_is_searched_and_must_go() -> None:
 def test_flagged_tombstones_delete_and_their_own_value_is_told() -> None:
     configs = PROFILES | {"kmini.tombstone.flag.enable": "true"}
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=configs)
+        broker.create_topic("profiles", config=configs)
         broker.produce("profiles", b"1", key=b"john")
         broker.produce("profiles", b"last words", key=b"john", headers=[("kmini.tombstone", b"")])
         broker.clock.advance("25h")
@@ -263,7 +263,7 @@ def test_flagged_tombstones_delete_and_their_own_value_is_told() -> None:
 
 def test_records_below_the_log_start_are_counted() -> None:
     with Broker(config=WITHOUT_CLEANER) as broker:
-        broker.create_topic("profiles", configs=PROFILES | {"cleanup.policy": "compact,delete"})
+        broker.create_topic("profiles", config=PROFILES | {"cleanup.policy": "compact,delete"})
         for number in range(4):
             broker.produce("profiles", b"1", key=b"key-%d" % number)
         broker.delete_records("profiles", 3)

@@ -48,7 +48,7 @@ class Planted:
     def __init__(self, path: Path) -> None:
         self.path = path
         with Broker(config=WITHOUT_CLEANER, data_dir=path) as broker:
-            broker.create_topic("profiles", configs=PROFILES)
+            broker.create_topic("profiles", config=PROFILES)
             broker.create_topic("events")
             broker.produce("profiles", b"1", key=b"john")
             broker.produce("profiles", b"1", key=b"\xff")
@@ -163,7 +163,7 @@ def test_there_is_a_picture_of_each_compacted_topic(
 @pytest.mark.sockets
 def test_a_running_broker_may_have_its_database_for_itself(run: Callable[..., Result], tmp_path: Path) -> None:
     with Broker(config=WITHOUT_CLEANER, data_dir=tmp_path) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
         read = run(tmp_path, "--format", "json")
         asked = run(tmp_path / "broker-1", "--format", "json", "-b", broker.bootstrap_servers)
@@ -199,7 +199,7 @@ def test_topics_that_nothing_is_known_of_are_named(run: Callable[..., Result], p
 
 def test_only_the_partitions_that_are_named_are_audited(run: Callable[..., Result], tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path) as broker:
-        broker.create_topic("profiles", configs=PROFILES, partitions=3)
+        broker.create_topic("profiles", config=PROFILES, partitions=3)
     result = run(tmp_path, "--topic", "profiles:0,2", "--partitions")
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["topic", "profiles-0", "profiles-2"]
 

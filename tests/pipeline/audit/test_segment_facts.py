@@ -23,7 +23,7 @@ pytestmark = pytest.mark.sockets
 def written(path: Path) -> Path:
     """A log with a batch of john's in the middle of its first segment, and an active one; both closed."""
     with Broker(data_dir=path) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         for key in (b"jane", b"john", b"jack"):
             broker.produce("profiles", b"value of " + key, key=key)
         broker.topic("profiles").roll()
@@ -119,7 +119,7 @@ def test_room_that_was_made_in_advance_is_no_damage(tmp_path: Path) -> None:
 
 def test_many_damaged_places_are_counted_and_some_are_named(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         for number in range(220):
             broker.produce("profiles", b"value %3d" % number, key=b"john")
     file = segments(folder(broker))[0]

@@ -29,7 +29,7 @@ def violations(path: Path) -> int:
     """Write a directory with something of everything; the time of its broker, in ms."""
     dice = random.Random(7)
     with Broker(config=WITHOUT_CLEANER, data_dir=path) as broker:
-        broker.create_topic("profiles", configs=CONFIGS, partitions=3)
+        broker.create_topic("profiles", config=CONFIGS, partitions=3)
         broker.create_topic("events")
         for _ in range(400):
             value = None if dice.random() < 0.1 else b"v" * dice.randrange(200)
@@ -65,7 +65,7 @@ def test_spark_and_the_loop_find_the_same(spark: SparkSession, tmp_path: Path) -
 
 def test_the_command_takes_spark_when_it_is_told_to(spark: SparkSession, tmp_path: Path) -> None:
     with Broker(config=WITHOUT_CLEANER, data_dir=tmp_path) as broker:
-        broker.create_topic("profiles", configs=PROFILES)
+        broker.create_topic("profiles", config=PROFILES)
         broker.produce("profiles", b"1", key=b"john")
     result = CliRunner().invoke(kmini, ["audit", str(tmp_path), "--spark", "--format", "json", "--key", "john"])
     assert result.exit_code == 1, result.output

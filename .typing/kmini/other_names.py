@@ -1,0 +1,1 @@
+../../embed/other_names.py

@@ -1,0 +1,1 @@
+../../embed/patience.py
