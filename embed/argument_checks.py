@@ -17,7 +17,6 @@ from kmini.broker.clock import Duration, milliseconds
 from kmini.broker.controller.topic_plans import DEFAULT
 from kmini.broker.settings.properties import property_text
 from kmini.contents import ISOLATIONS
-from kmini.other_names import unknown_keyword
 from kmini.protocol.messages.fetch import FetchRequest
 from kmini.record_arguments import data, headers, wrong
 from kmini.selection import Mark
@@ -369,6 +368,8 @@ def checked(
     try:
         bound = signature.bind(*args, **{renamed(given, parameters): value for given, value in kwargs.items()})
     except TypeError as error:
+        from kmini.other_names import unknown_keyword  # start-up time counts
+
         raise TypeError(f"{name}() {error}{unknown_keyword(kwargs, parameters)}") from None
     for argument, value in bound.arguments.items():
         if value is not parameters[argument].default:

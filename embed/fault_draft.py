@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from kmini.broker.clock import Duration
 from kmini.broker.faults import rule_checks
 from kmini.handle import brief
-from kmini.other_names import unknown_attribute
 
 if TYPE_CHECKING:
     from kmini.broker.faults.acts import Act
@@ -48,6 +47,8 @@ class FaultDraft(Generic[Armed]):
 
         def __getattr__(self, name: str) -> Any:
             __tracebackhide__ = True  # pytest shows the line of the test
+            from kmini.other_names import unknown_attribute  # start-up time counts
+
             raise AttributeError(unknown_attribute(type(self), name), name=name)
 
     def _with(self: D, **selection: Any) -> D:

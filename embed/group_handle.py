@@ -260,7 +260,8 @@ class GroupOperations:
         the epoch: of one topic, or of all in which the group has committed. Returns what was committed. `commit` takes
         offsets of their own. A group that does not exist is created, if a topic is given.
 
-        Raises what `commit` does, GroupIdNotFound, and LeaderNotAvailable.
+        Raises GroupIdNotFound for a group that has committed nothing, where no topic is given; NonEmptyGroup,
+        UnknownTopicOrPartition, CoordinatorNotAvailable and CoordinatorLoadInProgress as `commit` does.
 
         >>> _ = orders.produce(b"one", partition=0)
         >>> broker.group("billing").reset_offsets("latest", "orders")["orders", 0]

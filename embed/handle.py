@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 from kmini.argument_checks import checked
 from kmini.failed_waits import FailedWait
 from kmini.loop_thread import LoopThread
-from kmini.other_names import unknown_attribute
 from kmini.protocol.errors import KafkaError, RequestTimedOut
 
 P = ParamSpec("P")
@@ -95,6 +94,8 @@ class Handle(Generic[Operations]):
 
         def __getattr__(self, name: str) -> Any:
             __tracebackhide__ = True  # pytest shows the line of the test
+            from kmini.other_names import unknown_attribute  # start-up time counts
+
             raise AttributeError(unknown_attribute(type(self), name), name=name)
 
     def _doing(

@@ -17,7 +17,6 @@ import click
 
 from kmini.cli.output import CLOSED_PIPE, OutputFailed, give_up_output, guard_output
 from kmini.cli.visible import visible
-from kmini.other_names import similar
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -73,6 +72,8 @@ class Commands(Sentences, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(context)
         if arguments and arguments[0] not in names and not arguments[0].startswith("-"):
+            from kmini.other_names import similar  # start-up time counts
+
             raise click.UsageError(
                 f"there is no command {arguments[0]!r}{similar(arguments[0], names)}, "
                 f"the commands are {', '.join(names)}",

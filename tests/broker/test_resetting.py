@@ -59,7 +59,7 @@ TIMES_AND_NUMBERS_OF_THE_SYSTEM = (
     *("due_ms", "_due_ms", "_beat_ms", "last_look_ms", "started", "order", "now_ms"),
     *("number", "_number", "_prune_at", "_times_set_back", "_config_of"),
     *("_timers", "_liveness_timers"),  # compared by `live_timers`
-    *("last_flush_ms", "created_ms", "used_ms", "began_s"),
+    *("last_flush_ms", "created_ms", "used_ms", "began_s", "told_address_s"),
     *("_next_in_block", "_block_end", "('next_producer_id',)]", "size"),  # ids of producers go on
     *("_removals", "buffer", "_holders"),
 )

@@ -112,7 +112,8 @@ def test_a_request_that_a_fault_rule_holds_is_told(host: Host) -> None:
 
 
 def test_a_client_that_is_disconnected_comes_back(host: Host) -> None:
-    producer = Producer({"bootstrap.servers": host.bootstrap_servers, "client.id": "billing-1", **SOON})
+    once = {"enable.idempotence": True}  # what is sent while the connection ends is sent again, and stored once
+    producer = Producer({"bootstrap.servers": host.bootstrap_servers, "client.id": "billing-1", **SOON, **once})
     producer.produce("orders", b"one")
     assert producer.flush(30) == 0
     before = {client.address for client in host.clients()}
@@ -310,7 +311,8 @@ def test_a_topic_that_was_deleted_is_not_there_after_a_crash_and_the_clock_goes_
 
 
 def test_connections_break_and_clients_come_back(host: Host) -> None:
-    producer = Producer({"bootstrap.servers": host.bootstrap_servers, "client.id": "billing-1", **SOON})
+    once = {"enable.idempotence": True}  # what is sent while the connection ends is sent again, and stored once
+    producer = Producer({"bootstrap.servers": host.bootstrap_servers, "client.id": "billing-1", **SOON, **once})
     producer.produce("orders", b"one")
     assert producer.flush(30) == 0
     before = {client.address for client in host.clients()}

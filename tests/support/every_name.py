@@ -109,7 +109,7 @@ COMMON = [
     Step("group.caught_up", ("orders",), None),
     Step("group.rebalance", (), KafkaError),
     Step("group.expel", ("billing-1",), KafkaError),
-    Step("group.reset_offsets", ("earliest",), {("orders", 0): 0}),
+    Step("group.reset_offsets", ("earliest",), {("orders", 0): 1}),
     Step("group.lose_offsets", ("orders",), None),
     Step("transactions", None),
     Step("transactions.open", (), []),
