@@ -14,6 +14,7 @@ import pytest
 
 from support import apache_kafka, client_adapters
 from support.client_adapters import Java
+from support.for_each import sampled
 from support.group_members import PYTHON_MEMBER, GroupMember, MemberProcess
 from support.group_scene import GroupScene
 from support.offset_requests import fetch as fetch_offsets
@@ -102,7 +103,7 @@ CLIENTS = {
 }
 
 
-NOT_JAVA = pytest.mark.parametrize("new_scene", [name for name in CLIENTS if name != "java"], indirect=True)
+PYTHON_CLIENTS = [name for name in CLIENTS if name != "java"]
 
 
 @pytest.fixture(params=CLIENTS)
@@ -151,7 +152,7 @@ def test_members_come_go_and_crash_and_no_record_is_lost(new_scene: Callable[...
     scene.wait_until_handled()
 
 
-@NOT_JAVA
+@pytest.mark.parametrize("new_scene", sampled(PYTHON_CLIENTS, "confluent-kafka"), indirect=True)
 def test_a_member_that_commits_before_it_handles_handles_nothing_twice_even_across_crashes(
     new_scene: Callable[..., Scene],
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_member_that_commits_before_it_handles_handles_nothing_twice_even_acro
     assert scene.handled_again() == []
 
 
+@pytest.mark.parametrize("new_scene", sampled(CLIENTS, "kafka-python"), indirect=True)
 def test_a_static_member_that_was_killed_comes_back_to_its_partitions(new_scene: Callable[..., Scene]) -> None:
     scene = new_scene()
     names = ("first", "second", "third")
@@ -189,7 +191,7 @@ def test_a_static_member_that_was_killed_comes_back_to_its_partitions(new_scene:
     assert len(scene.handled()) == len(scene.places())
 
 
-@NOT_JAVA
+@pytest.mark.parametrize("new_scene", sampled(PYTHON_CLIENTS, "aiokafka"), indirect=True)
 def test_a_group_outlives_its_broker(new_scene: Callable[..., Scene]) -> None:
     scene = new_scene()
     first, second, third = (scene.start() for _ in range(3))

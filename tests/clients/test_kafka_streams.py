@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kmini import Broker
+from support.for_each import sampled
 from support.streams_applications import Application, compile_application, wait_until_shared, why_unavailable
 from support.until import until
 
@@ -37,6 +38,9 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_application(tmp_path_factory.mktemp("classes"))
 
 
+PROTOCOLS = ("streams", "classic")
+
+
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     topics = dict.fromkeys(("lines", "counts", "left", "right", "joined"), PARTITIONS)
@@ -44,7 +48,7 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.fixture(params=["streams", "classic"])
+@pytest.fixture(params=PROTOCOLS)
 def start(request: pytest.FixtureRequest, broker: Broker, classes: Path, tmp_path: Path) -> Iterator[Start]:
     """A maker of applications that speak one of the group protocols."""
     with ExitStack() as stack:
@@ -105,6 +109,7 @@ class Text:
         assert self.counts() == {word: [*range(1, count + 1)] for word, count in self._written.items()}
 
 
+@pytest.mark.parametrize("start", sampled(PROTOCOLS, "streams"), indirect=True)
 def test_words_are_counted_exactly_once_though_an_instance_is_killed_and_its_standby_takes_over(
     broker: Broker, start: Start
 ) -> None:
@@ -135,6 +140,7 @@ def test_words_are_counted_exactly_once_though_an_instance_is_killed_and_its_sta
 # --- tables
 
 
+@pytest.mark.parametrize("start", sampled(PROTOCOLS, "classic"), indirect=True)
 def test_tables_are_joined_and_what_they_hold_is_restored_from_their_changelogs(broker: Broker, start: Start) -> None:
     application = start("join", "at_least_once")
     keys = [f"k{number}" for number in range(12)]

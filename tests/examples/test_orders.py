@@ -41,6 +41,7 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLE, tmp_path / "orders", ignore=shutil.ignore_patterns("__pycache__")))
 
 
+@pytest.mark.soak
 def test_the_suite_passes_in_random_order_and_in_two_processes(copy: Path) -> None:
     count = sum(len(A_TEST.findall(path.read_text())) for path in copy.glob("test_*.py"))
     assert count >= 15
@@ -101,7 +102,13 @@ READS_UNCOMMITTED = Break(
 )
 
 
-@pytest.mark.parametrize("breaks", [(TAKES_BACK, COMMITS_TOO_EARLY), (FORGETS_ITS_POSITION, READS_UNCOMMITTED)])
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        pytest.param((TAKES_BACK, COMMITS_TOO_EARLY), marks=pytest.mark.soak),
+        (FORGETS_ITS_POSITION, READS_UNCOMMITTED),
+    ],
+)
 def test_the_suite_turns_red_when_its_services_are_broken(copy: Path, breaks: tuple[Break, ...]) -> None:
     """One break in each service; a run of the two tests that look for them."""
     for service, right, wrong, _ in breaks:

@@ -25,6 +25,8 @@ AT_ONCE = {
     "log_cleaner_min_cleanable_ratio": "0.01",
 }
 
+pytestmark = pytest.mark.soak
+
 
 class Case(NamedTuple):
     config: dict[str, str]

@@ -89,7 +89,9 @@ class Copier:
 
 @pytest.mark.usefixtures("need_kafka")
 @pytest.mark.parametrize(
-    "options", [[], ["--group-mode", "--use-group-metadata"]], ids=["partitions of their own", "a group (KIP-447)"]
+    "options",
+    [pytest.param([], marks=pytest.mark.soak), ["--group-mode", "--use-group-metadata"]],
+    ids=["partitions of their own", "a group (KIP-447)"],
 )
 def test_every_message_is_copied_once_whichever_process_is_killed(
     start_server: StartServer, tmp_path: Path, options: list[str]

@@ -48,6 +48,9 @@ def spark(need_spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
             "spark.log.level": "ERROR",
+            "spark.ui.enabled": "false",
+            # A short life: to compile better costs more than it gives.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     os.chdir(here)

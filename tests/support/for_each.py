@@ -21,6 +21,12 @@ Test = Callable[..., Any]
 ParameterSet = type(pytest.param())
 
 
+def sampled(values: Iterable[Any], *taken: Any) -> list[Any]:
+    """The values of a parameter, of which `make test` takes these, and `make soak` the others: a matrix whose rows and
+    columns are all met in the cells that are left."""
+    return [value if value in taken else pytest.param(value, marks=pytest.mark.soak) for value in values]
+
+
 def for_each(
     names: str | Sequence[str], values: Iterable[Any], *, ids: Callable[[Any], object] | Iterable[object] | None = None
 ) -> Callable[[Test], Test]:

@@ -95,7 +95,7 @@ SEVERAL_CLIENTS = " ".join(f"clients/test_{name}.py" for name in ("groups", "old
 SHARDS = {
     "certain": _dealt("protocol", "storage", "broker/groups", "broker/handlers", "broker", REST),
     "sockets": _dealt(REST, "kips client fuzz", "embed", "cli", "embed/control embed/registry", "embed/pytest_plugin"),
-    "programs": _dealt(REST, "clients", "oracle", "pipeline", SEVERAL_CLIENTS, OWN_KAFKA),
+    "programs": _dealt("clients", "oracle", REST, OWN_KAFKA, SEVERAL_CLIENTS, "pipeline"),
     "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200),),
 }
 """The shards of each stage, the longest first."""
@@ -104,7 +104,7 @@ SHARDS = {
 def lanes(stage: str) -> int:
     """How many shards of a stage run side by side: what has connections waits a lot, and measurements run alone."""
     cores = os.cpu_count() or 1
-    return {"certain": cores, "sockets": cores + 1, "programs": cores + 2, "soak": 1}[stage]
+    return {"certain": cores, "sockets": cores + 1, "programs": cores + 1, "soak": 1}[stage]
 
 
 def stage_of(nodeid: str, marks: Iterable[str], fixtures: Iterable[str]) -> str:
@@ -123,7 +123,7 @@ def stages_in(path: Path) -> set[str]:
         return set(STAGES)
     text = path.read_text(encoding="utf-8")
     stages = set(re.findall(rf"mark\.({'|'.join(STAGES)})\b", text))
-    if "mark.deep" in text:
+    if "mark.deep" in text or "sampled(" in text:
         stages.add("soak")
     if re.search(rf"(?m)^pytestmark = .*mark\.({'|'.join(STAGES)})\b", text):
         return stages
