@@ -13,6 +13,7 @@ from kmini.cli.option_values import changes_options, parse_changes, parse_settin
 from kmini.cli.reporting import report
 from kmini.cli.tables import format_option, show
 from kmini.cli.visible import visible
+from kmini.cli.wanted_topics import NewTopic, parse_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ def topic() -> None:
 
 
 @topic.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME[:PARTITIONS[:compact]]...", nargs=-1, required=True)
 @click.option(
     "-p",
     "--partitions",
@@ -58,15 +59,21 @@ def create(
 
     \b
     kmini topic create orders --partitions 3
+    kmini topic create orders:3 profiles:1:compact
     kmini topic create profiles -c cleanup.policy=compact
     """
     settings = dict(parse_setting("-c", text) for text in configs)
+    wanted = [parse_topic(name, "") if ":" in name else NewTopic(name, partitions or -1) for name in names]
 
     async def work(client: Client) -> Mapping[str, KafkaError | None]:
-        from kmini.client import NewTopic
+        from kmini.client import NewTopic as CreatedTopic
 
-        new_topic = NewTopic(partitions or -1, replication_factor or -1, settings)
-        return await client.create_topics(dict.fromkeys(names, new_topic))
+        return await client.create_topics(
+            {
+                topic.name: CreatedTopic(topic.partitions, replication_factor or -1, {**topic.configs, **settings})
+                for topic in wanted
+            }
+        )
 
     report(ask(bootstrap_server, work), tolerated="TOPIC_ALREADY_EXISTS" if if_not_exists else "")
 

@@ -33,19 +33,19 @@ class NewTopic(NamedTuple):
         return {"cleanup.policy": self.cleanup_policy} if self.cleanup_policy else {}
 
 
-def parse_topic(text: str) -> NewTopic:
-    """The topic of `--topic`, NAME:PARTITIONS[:compact]. Raises click.UsageError."""
+def parse_topic(text: str, option: str = "--topic ") -> NewTopic:
+    """The topic of `--topic`, NAME:PARTITIONS[:compact]. Raises click.UsageError, which begins with `option`."""
     from kmini.protocol.errors import InvalidTopic
     from kmini.protocol.topics import validate_topic_name
 
     name, _, rest = text.partition(":")
     partitions, _, policy = rest.partition(":")
     if not _is_count(partitions) or policy not in ("", "compact"):
-        raise click.UsageError(f"--topic {text}: NAME:PARTITIONS or NAME:PARTITIONS:compact was expected")
+        raise click.UsageError(f"{option}{text}: NAME:PARTITIONS or NAME:PARTITIONS:compact was expected")
     try:
         validate_topic_name(name)
     except InvalidTopic as error:
-        raise click.UsageError(f"--topic {text}: {error.message}") from error
+        raise click.UsageError(f"{option}{text}: {error.message}") from error
     return NewTopic(name, int(partitions), policy)
 
 

@@ -77,6 +77,8 @@ class OverviewState(NamedTuple):
     """Log time, in milliseconds since the epoch."""
     ahead_ms: int
     """By how much that is ahead of the wall clock."""
+    moves_to_ms: int | None
+    """The log time to which the clock is being moved; None if it only runs."""
     up_ms: int
     """Milliseconds since the start, or the last reset."""
     brokers: tuple[BrokerState, ...]
@@ -189,6 +191,7 @@ class Overview:
         return OverviewState(
             operations.clock.now_ms(),
             operations.clock.ahead_ms,
+            None if operations.clock.move is None else operations.clock.move.ends_ms,
             round((time.time() - operations.began_s) * 1000),
             tuple(_brokers(operations)),
             sum(not is_internal(name) for name in topics),
@@ -210,6 +213,7 @@ class Overview:
             operations,
             self._served.rules,
             most_topics=MOST_TOPICS,
+            is_address_known=False,  # a broker that just began is no fault
             most_requests=MOST_REQUESTS,
             most_read=MOST_READ,
         )

@@ -13,6 +13,15 @@ def test_topics_are_created_listed_and_deleted(ask, broker) -> None:
     assert broker.topics() == ["returns"]
 
 
+def test_a_topic_is_created_with_its_partitions_as_serve_does_it(ask, refuse, broker) -> None:
+    ask("topic", "create", "orders:3", "profiles:2:compact", "returns", "--partitions", 4)
+    counts = {name: len(broker.topic(name).partitions()) for name in broker.topics()}
+    assert counts == {"orders": 3, "profiles": 2, "returns": 4}
+    assert "compact" in ask("config", "describe", "topic", "profiles").stdout
+    sentence = refuse("topic", "create", "orders:many", code=2)
+    assert "orders:many: NAME:PARTITIONS or NAME:PARTITIONS:compact was expected" in sentence
+
+
 def test_settings_are_given_by_kafkas_names(ask, refuse) -> None:
     ask("topic", "create", "profiles", "-c", "cleanup.policy=compact")
     assert "a compacted topic" in refuse("produce", "profiles", stdin="no key\n", code=1)

@@ -57,7 +57,7 @@ def test_compose_reads_a_broker_a_producer_a_consumer_and_the_metrics_as_a_profi
 @STACKS
 def test_what_is_built_is_a_stage_of_the_dockerfile_and_has_its_tag(files: tuple[str, ...]) -> None:
     built = {name: service for name, service in services_of(files).items() if "build" in service}
-    assert set(built) == {"broker", "producer", "consumer"}
+    assert set(built) == {"broker", "producer"}
     for service in built.values():
         assert service["build"]["target"] in read_stages()
         assert Path(service["build"]["context"]) == ROOT

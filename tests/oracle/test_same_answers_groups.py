@@ -3,7 +3,7 @@ Kafka."""
 
 from __future__ import annotations
 
-from support.group_requests import delete_groups, describe, heartbeat, join, leave, list_groups, sync, wish
+from support.group_requests import Cast, delete_groups, describe, heartbeat, join, leave, list_groups, sync, wish
 from support.oracle.group_casts import cast_of, joined, settled, until_members
 from support.transcript import SameAnswers, Transcript
 from support.until import until
@@ -224,10 +224,17 @@ def test_a_member_that_was_told_its_id_and_goes(same_answers: SameAnswers) -> No
     same_answers(script)
 
 
+def without_nameless_group(cast: Cast) -> None:
+    """Other tests of the same Apache Kafka commit offsets without naming a group."""
+    cast.begin(delete_groups(""), 2, name="script")
+    cast.end("", name="script", quietly=True)
+
+
 def test_groups_are_described(same_answers: SameAnswers) -> None:
     def script(transcript: Transcript) -> None:
         with cast_of(transcript) as cast:
             settled(cast, "i1", "b")
+            without_nameless_group(cast)
             absent = f"{cast.group}-absent"
             for version in range(7):
                 cast.ask("one", describe(cast.group), version)
@@ -274,6 +281,7 @@ def test_groups_are_deleted(same_answers: SameAnswers) -> None:
             with cast_of(transcript, f"-{version}") as cast:
                 group = cast.group
                 settled(cast, "a")
+                without_nameless_group(cast)
                 absent = f"{group}-absent"
                 cast.ask("with a member", delete_groups(group, absent, ""), version)
                 cast.ask("the member leaves", leave(group, cast.ids["a"]))

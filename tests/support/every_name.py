@@ -164,6 +164,7 @@ RESET = [
 
 OF_A_BROKER = [
     *COMMON,
+    Step("brokers", (), [1]),
     Step("offsets", ("orders",), kmini.PartitionOffsets(1, 1, 1, 1)),
     Step("crash", (), None),
     Step("crash", (9,), BrokerNotRunning),

@@ -93,9 +93,9 @@ OWN_KAFKA = " ".join(
 SEVERAL_CLIENTS = " ".join(f"clients/test_{name}.py" for name in ("groups", "old_clients", "security", "transactions"))
 
 SHARDS = {
-    "certain": _dealt("protocol", "storage", "broker/groups", "broker/handlers", "broker", REST),
-    "sockets": _dealt(REST, "kips client fuzz", "embed", "cli", "embed/control embed/registry", "embed/pytest_plugin"),
-    "programs": _dealt("clients", "oracle", REST, OWN_KAFKA, SEVERAL_CLIENTS, "pipeline"),
+    "certain": _dealt("protocol", "storage", REST, "broker/groups", "broker", "broker/handlers"),
+    "sockets": _dealt("kips client fuzz", "cli", "embed", REST, "embed/control embed/registry", "embed/pytest_plugin"),
+    "programs": _dealt("clients", "oracle", "pipeline", REST, OWN_KAFKA, SEVERAL_CLIENTS),
     "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200),),
 }
 """The shards of each stage, the longest first."""
@@ -104,7 +104,7 @@ SHARDS = {
 def lanes(stage: str) -> int:
     """How many shards of a stage run side by side: what has connections waits a lot, and measurements run alone."""
     cores = os.cpu_count() or 1
-    return {"certain": cores, "sockets": cores + 1, "programs": cores + 1, "soak": 1}[stage]
+    return {"certain": cores, "sockets": cores + 2, "programs": cores + 1, "soak": 1}[stage]
 
 
 def stage_of(nodeid: str, marks: Iterable[str], fixtures: Iterable[str]) -> str:

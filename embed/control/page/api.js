@@ -24,6 +24,9 @@ export class Problem extends Error {
   }
 }
 
+/** The error where no server answers. */
+export const unreachable = () => new Problem(0, { detail: "The server cannot be reached: it has stopped, or the network is down." });
+
 /** A path from a template: each value is escaped. path`/topics/${name}/roll` */
 export function path(parts, ...values) {
   return parts.reduce((whole, part, number) => whole + encodeURIComponent(values[number - 1]) + part);
@@ -49,7 +52,7 @@ export async function send(verb, address, body) {
       credentials: "omit",
     });
   } catch {
-    throw new Problem(0, { detail: "The server cannot be reached: it has stopped, or the network is down." });
+    throw unreachable();
   }
   const text = await answer.text();
   if (!answer.ok) {

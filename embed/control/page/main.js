@@ -1,17 +1,19 @@
 // The frame of the page: which view is shown, when it is brought up to date, keys, and light or dark.
 
-import { get, Problem, setToken, takeToken } from "/page/api.js";
+import { get, Problem, setToken, takeToken, unreachable } from "/page/api.js";
 import { h, show } from "/page/dom.js";
 import * as overview from "/page/overview.js";
 import { action, actions, link, onAction, showDialog, tell } from "/page/parts.js";
 import { isHeard, listen } from "/page/stream.js";
-import { ahead, counted, duration } from "/page/words.js";
+import { ahead, clockTime, counted, duration } from "/page/words.js";
 
 const EVERY_MS = 2_000;
 /** While the stream of events is open and nothing goes on. */
 const IDLE_MS = 10_000;
 /** Events that come together are one change. */
 const TOGETHER_MS = 300;
+/** A view that is there by then needs no word about its loading. */
+const SOON_MS = 120;
 
 const VIEWS = [
   ["o", "/", "Overview", () => overview],
@@ -41,6 +43,8 @@ let loading = null;
 let again = null;
 let activity = "";
 let isIdle = false;
+let isGone = false;
+let heardAt = 0;
 let nudge = 0;
 
 function place() {
@@ -57,10 +61,19 @@ function decoded(text) {
   }
 }
 
-function viewOf({ parts }) {
+async function viewOf({ parts }) {
   if (parts[0] === undefined) return overview;
   const entry = [...VIEWS, ...WITHOUT_LINK].find(([, address]) => address === `/${parts[0]}`);
-  return entry ? entry[3]() : overview;
+  try {
+    return entry ? await entry[3]() : overview;
+  } catch {
+    throw unreachable();
+  }
+}
+
+/** Have the modules of all views here, before the server may be gone. */
+function fetchViews() {
+  for (const [, , , module] of [...VIEWS, ...WITHOUT_LINK]) Promise.resolve(module()).catch(() => {}); // it is asked for again when it is shown
 }
 
 /** Load the view of the address, and show it. Calls while one runs are one more at its end. */
@@ -103,6 +116,10 @@ async function once(isForced) {
   context.shown = () => {
     if (context.view && place().name === here.name) show(main, ...context.view.render(context));
   };
+  const waiting = current === here.name ? 0 : setTimeout(() => {
+    main.setAttribute("aria-busy", "true");
+    show(main, h("p", { class: "quiet" }, "Loading …"));
+  }, SOON_MS);
   try {
     const asked = get("/overview");
     const view = await viewOf(here);
@@ -116,6 +133,11 @@ async function once(isForced) {
     if (place().name !== here.name) return;
     const isNew = current !== here.name;
     current = here.name;
+    clearTimeout(waiting);
+    main.removeAttribute("aria-busy");
+    if (!heardAt) fetchViews();
+    heardAt = Date.now();
+    isGone = false;
     const title = view.titleOf ? view.titleOf(context) : view.title;
     context.view = view;
     document.title = `${title} · kmini`;
@@ -127,13 +149,17 @@ async function once(isForced) {
     if (!(error instanceof Problem)) console.error(error);
     failed(error, here);
   } finally {
+    clearTimeout(waiting);
     clearTimeout(timer);
     if (!document.getElementById("token")) timer = setTimeout(tick, isIdle && isHeard() ? IDLE_MS : context.view?.everyMs ?? EVERY_MS);
   }
 }
 
 function failed(error, here) {
+  isGone = error.status === 0;
+  if (isGone && current === here.name) return header(here); // what is shown stays, and the header says from when it is
   current = null;
+  main.removeAttribute("aria-busy");
   header(here);
   if (error.status === 401) return askForToken();
   show(main, h("section", { class: "look" }, h("h1", {}, error.status === 0 ? "The server does not answer" : "This cannot be shown"),
@@ -162,7 +188,9 @@ function tick() {
 
 function header(here) {
   const state = shownState;
-  document.getElementById("dot").className = state?.brokers.every((one) => one.is_running) ? "dot up" : "dot";
+  document.documentElement.toggleAttribute("data-gone", isGone);
+  document.getElementById("dot").className = isGone ? "dot gone" : state?.brokers.every((one) => one.is_running) ? "dot up" : "dot";
+  show(document.getElementById("gone"), isGone && heardAt > 0 && `The server does not answer. What is shown is from ${new Date(heardAt).toLocaleTimeString()}; the page goes on asking.`);
   if (state) {
     const addresses = state.brokers.map((one) => one.address).filter(Boolean);
     show(document.getElementById("server"), addresses.length > 1 ? counted(addresses.length, "broker") : addresses[0] ?? "not running",
@@ -173,7 +201,8 @@ function header(here) {
     return h("li", {}, h("a", { href: `#${address}`, "aria-current": isHere ? "page" : undefined, title: `Keys: g ${key}` }, name));
   })));
   show(document.getElementById("tools"),
-    state && h("span", { class: state.ahead_ms ? "moved" : "quiet" }, `clock: ${ahead(state.ahead_ms)}`),
+    state && h("span", { class: state.ahead_ms ? "moved" : "quiet" },
+      state.moves_to_ms ? `the clock is moving: ${clockTime(state.now_ms).slice(0, 16)} on the way to ${clockTime(state.moves_to_ms).slice(0, 16)}` : `clock: ${ahead(state.ahead_ms)}`),
     state && state.rule_count > 0 && h("span", { class: "moved" }, counted(state.rule_count, "fault rule")),
     h("button", { type: "button", id: "help", onclick: help, title: "Shortcuts of the keyboard (?)" }, "Shortcuts"),
     h("button", { type: "button", id: "theme", onclick: toggleTheme, title: "Dark or light (d)" }, isDark() ? "Light" : "Dark"));

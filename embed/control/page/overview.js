@@ -88,7 +88,7 @@ export function render({ state, rerender }) {
   return [
     h("h1", { class: "hidden" }, "Overview"),
     connectPart(state),
-    worthALook(),
+    state.topic_count || state.client_count ? worthALook() : firstSteps(state),
     trafficPart(state),
     topicsPart(state, rerender),
     clientsPart(state),
@@ -110,6 +110,18 @@ function worthALook() {
     found.length
       ? h("ul", {}, found.map((one) => h("li", {}, h("span", {}, visible(one.text)), one.kind && h("span", { class: "where" }, VIEWS[one.kind](one.name), " →"))))
       : h("p", {}, data.findings ? "Nothing looks wrong." : "Looking …"));
+}
+
+/** What to do with a broker that has nothing yet. */
+function firstSteps(state) {
+  const address = state.brokers.map((one) => one.address).filter(Boolean)[0] ?? "localhost:9092";
+  const at = address === "127.0.0.1:9092" || address === "localhost:9092" ? "" : ` -b ${address}`;
+  return h("section", { "aria-labelledby": "first", class: "look fine" },
+    h("h2", { id: "first" }, "First steps"),
+    h("ol", {},
+      h("li", {}, "Give your service the value of ", h("code", {}, "bootstrap.servers"), " above."),
+      h("li", {}, "Create a topic below, or by ", h("code", {}, `kmini topic create orders:3${at}`), ". A producer creates one, too."),
+      h("li", {}, "Write and read: ", h("code", {}, `echo hello | kmini produce orders${at}`), ", ", h("code", {}, `kmini consume orders${at}`), ".")));
 }
 
 /** What a client's configuration needs. */

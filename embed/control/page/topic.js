@@ -158,18 +158,26 @@ function recordsPart(state, rerender) {
       field("Transactions", h("select", { id: "isolation", onchange: (event) => choose({ isolation: event.target.value }) },
         option("uncommitted", "open and aborted too"), option("committed", "committed records only"), option("all", "with their markers"))),
       h("button", { type: "button", "aria-pressed": String(choice.isPaused), onclick: () => choose({ isPaused: !choice.isPaused }) }, choice.isPaused ? "Go on" : "Pause"),
+      choice.of !== "" && field("From offset", h("input", { type: "number", id: "from", min: 0, oninput: (event) => choose({ before: event.target.value === "" ? null : Number(event.target.value) + COUNT }) })),
+      records.length > 0 && h("button", { type: "button", title: "Saves the records of the table as JSON", onclick: () => download(records) }, "Download"),
       choice.before !== null && h("button", { type: "button", onclick: () => choose({ before: null }) }, "Newest"),
       oldest !== null && h("button", { type: "button", onclick: () => choose({ before: oldest }) }, "Older")),
     table("Records", [["Partition", "number"], ["Offset", "number"], ["Time", "nowrap"], ["Key", "mono"], ["Value", "mono"], ["Headers", "mono"], ""], records.map((record) => ({
       key: keyOf(record), kind: data.fresh?.has(keyOf(record)) ? "fresh" : undefined,
       cells: [
         String(record.partition), number(record.offset),
-        h("span", { title: `${clockTime(record.timestamp)} UTC` }, ago(record.timestamp, state.now_ms)),
+        h("span", { title: `${ago(record.timestamp, state.now_ms)}, in UTC by the broker's clock` }, clockTime(record.timestamp)),
         shown(record, "key"), shown(record, "value"),
         record.headers.map(([header, value]) => h("div", {}, `${visible(header)}: `, value === null ? h("em", {}, "null") : visible(data.decode === "schema" ? given(value) : decode(fromBase64(value), "text")))),
         record.state !== "committed" && h("span", { class: record.state === "open" || record.state === "aborted" ? "badge bad" : "badge" }, record.state),
       ],
     })), choice.key ? "No record has this key." : "There is no record here."));
+}
+
+function download(records) {
+  const file = URL.createObjectURL(new Blob([JSON.stringify(records, null, 2)], { type: "application/json" }));
+  h("a", { href: file, download: `${name}.json` }).click();
+  URL.revokeObjectURL(file);
 }
 
 const CUT = 2_000;
