@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from typing import Literal
 
 from kmini.client import GroupDescription as Described
 from kmini.client.group_descriptions import CLASSIC, CONSUMER
@@ -13,6 +14,7 @@ from kmini.group_handle import Group
 from kmini.handle import Awaiting, Blocking, method, waits_for_clients
 from kmini.phrases import counted, members_expected, there_is_no
 from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup
+from kmini.protocol.messages.list_offsets import EARLIEST, LATEST
 from kmini.protocol.topics import TopicPartition
 from kmini.remote.remote_handle import RemoteHandle
 from kmini.remote.remote_operations import RemoteOperations
@@ -157,6 +159,26 @@ class RemoteGroupOperations:
                 raise error
 
 
+    async def reset_offsets(
+        self, position: Literal["earliest", "latest"] | int, topic: str | None = None
+    ) -> dict[TopicPartition, int]:
+        """Commit the beginning or the end of each partition, or the first record since a time in milliseconds since
+        the epoch: of one topic, or of all in which the group has committed. Returns what was committed. `commit` takes
+        offsets of their own. A group that does not exist is created, if a topic is given.
+
+        Raises GroupIdNotFound for a group that has committed nothing, where no topic is given; NonEmptyGroup,
+        UnknownTopicOrPartition, CoordinatorNotAvailable and CoordinatorLoadInProgress as `commit` does.
+        """
+        topics = {place.topic for place in await self.offsets()} if topic is None else {topic}
+        places = [place for name in sorted(topics) for place in await self._operations.partitions(name)]
+        timestamp = {"earliest": EARLIEST, "latest": LATEST}[position] if isinstance(position, str) else position
+        found = await self._client.list_offsets(dict.fromkeys(places, timestamp))
+        ends = await self._client.end([place for place in places if found[place].offset < 0])  # nothing is as late
+        offsets = {place: ends.get(place, found[place].offset) for place in places}
+        await self.commit(offsets)
+        return offsets
+
+
 def _shown(described: Described) -> GroupDescription:
     if described.type == CONSUMER:
         return _shown_consumers(described)
@@ -208,6 +230,7 @@ class _RemoteGroupHandle(RemoteHandle[RemoteGroupOperations]):
     stable = method(RemoteGroupOperations.stable)
     caught_up = method(RemoteGroupOperations.caught_up)
     commit = method(RemoteGroupOperations.commit)
+    reset_offsets = method(RemoteGroupOperations.reset_offsets)
 
 
 class RemoteGroup(_RemoteGroupHandle, Blocking[RemoteGroupOperations]):

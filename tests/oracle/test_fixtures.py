@@ -126,6 +126,8 @@ def test_groups_of_apache_kafka_are_told_by_name_and_those_of_both_kinds_describ
             remote.group(new).commit({(orders, 0): 0})
         with pytest.raises(NotInTime, match=f"1 record of {orders} left to commit; group {billing} is Empty"):
             remote.group(billing).caught_up(orders, timeout_ms=0)
+        assert remote.group(billing).reset_offsets("latest") == {(orders, 0): 1}
+        assert remote.group(billing).reset_offsets("earliest", orders) == {(orders, 0): 0}
     finally:
         consumer.close()
 

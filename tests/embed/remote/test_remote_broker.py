@@ -176,6 +176,11 @@ def test_a_group_is_looked_into_as_on_a_broker(remote: RemoteBroker, kmini: Brok
     ours.commit({("run-orders", 0): 1})
     assert ours.offsets() == theirs.offsets() == {("run-orders", 0): 1}
     assert ours.lag() == theirs.lag() == {("run-orders", 0): 2}
+    second_ms = kmini.records("run-orders")[1].timestamp
+    for position in ("earliest", "latest", second_ms, second_ms + 10**9):
+        reset = ours.reset_offsets(position)
+        assert reset == ours.offsets() == theirs.reset_offsets(position, "run-orders"), position
+    ours.commit({("run-orders", 0): 1})
     with pytest.raises(KafkaError, match="2 records of run-orders left to commit; group run-billing is Empty"):
         ours.caught_up("run-orders", timeout_ms=0)
     with pytest.raises(KafkaError, match="expected: Stable, 1 member"):
