@@ -99,7 +99,7 @@ def test_commands_that_ask_import_no_broker(command: list[str]) -> None:
             "there is no command 'sevre' (did you mean 'serve'?), the commands are serve, topic, group",
         ),
         (["--verison"], "--verison"),
-        (["topic", "create"], "NAME..."),
+        (["topic", "create"], "NAME[:PARTITIONS[:compact]]..."),
         (["topic", "crate"], "crate"),
         (["consume", "t", "--count", "0"], "0 is not in the range"),
         (["produce", "t", "-z", "zip"], "'zip' is not one of"),
