@@ -158,7 +158,6 @@ class RemoteGroupOperations:
             if error is not None:
                 raise error
 
-
     async def reset_offsets(
         self, position: Literal["earliest", "latest"] | int, topic: str | None = None
     ) -> dict[TopicPartition, int]:
