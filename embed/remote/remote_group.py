@@ -174,7 +174,7 @@ class RemoteGroupOperations:
         found = await self._client.list_offsets(dict.fromkeys(places, timestamp))
         ends = await self._client.end([place for place in places if found[place].offset < 0])  # nothing is as late
         offsets = {place: ends.get(place, found[place].offset) for place in places}
-        await self.commit(offsets)
+        await self.commit({(place.topic, place.partition): offset for place, offset in offsets.items()})
         return offsets
 
 
