@@ -102,7 +102,7 @@ def without_leader(facts: Facts) -> str | None:
     for one in cluster.partitions if cluster is not None else ():
         if cluster is not None and one.leader < 0:
             fates = "; ".join(map(cluster.fate, one.replicas))
-            return f"no broker leads {one.place}, so clients wait: {fates} (in sync were {' '.join(map(str, one.isr))})"
+            return f"no broker leads {one.place}, so clients wait: {fates} (in sync: {', '.join(map(str, one.isr))})"
     return None
 
 
@@ -340,8 +340,8 @@ def acted_too_late(facts: Facts) -> str | None:
             after_s = 0.0 if first is None else first.time_ms / 1_000 - wait.ended_s
             if first is not None and after_s > 0:
                 return (
-                    f"fault rule {rule.name!r} first acted {after_s:.1f} s after {wait.call} had ended: on {first.api} "
-                    f"of {client_of(first)}. Wait longer, or for the rule itself (wait_hit)"
+                    f"{wait.call} ended {after_s:.1f} s before fault rule {rule.name!r} first acted, on {first.api} of "
+                    f"{client_of(first)}. Wait longer, or for the rule itself (wait_hit)"
                 )
     return None
 

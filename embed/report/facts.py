@@ -122,7 +122,7 @@ class Replicas(NamedTuple):
 
     def __str__(self) -> str:
         led = f"broker {self.leader} leads" if self.leader >= 0 else "no broker leads"
-        return f"{self.place}: {led}, in sync {_listed(self.isr)} of {_listed(self.replicas)}"
+        return f"{self.place}: {led}; in sync: {_listed(self.isr)}; replicas: {_listed(self.replicas)}"
 
 
 class ClusterFacts(NamedTuple):
@@ -196,7 +196,7 @@ class Facts(NamedTuple):
 
 
 def _listed(numbers: Collection[int]) -> str:
-    return " ".join(map(str, sorted(numbers))) or "none"
+    return ", ".join(map(str, sorted(numbers))) or "none"
 
 
 def shown(value: bytes | None) -> str:

@@ -200,14 +200,18 @@ def fetched_and_never_committed(facts: Facts) -> str | None:
             if record is None or entry.is_in_service or group.offsets.get(place, offset) > offset:
                 continue
             times = offsets[place].count(offset)
-            committed = f"committed nothing beyond {offset}" if place in group.offsets else "never committed"
-            again = f" {times} times, the last time" if times > 1 else ""
+            committed = f"nothing beyond offset {offset} was committed" if place in group.offsets else "never committed"
+            again = f" for the {_ordinal(times)} time" if times > 1 else ""
             return (
                 f"{client_of(entry)} of group {name} fetched {place}@{offset}{again} at +{facts.after_s(entry):.2f} s, "
-                f"{committed}, and has asked for no more since: what handles the record {record_shown(record)} failed, "
-                "or has not come back"
+                f"{committed}, and nothing was asked for since: the handler of the record {record_shown(record)} "
+                "failed, or is still running"
             )
     return None
+
+
+def _ordinal(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
 def left_without_partition(facts: Facts) -> str | None:

@@ -230,17 +230,17 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
             "faults": (FaultFacts("lost", 1, ""),),
             "requests": (request("Produce", "orders", faults=("lost",)),),
         },
-        "fault rule 'lost' first acted 0.4 s after topic('orders-dlt').wait_for(1) had ended: on Produce of client",
+        "topic('orders-dlt').wait_for(1) ended 0.4 s before fault rule 'lost' first acted, on Produce of client",
     ),
     (
         diagnoses.without_leader,
         {"cluster": cluster(-1, (1, 2), (2,))},
-        "no broker leads orders-0, so clients wait: broker 1 runs; broker 2 was killed (in sync were 2)",
+        "no broker leads orders-0, so clients wait: broker 1 runs; broker 2 was killed (in sync: 2)",
     ),
     (
         diagnoses.too_few_in_sync,
         {"cluster": cluster(1, (1, 2), (1,)), "requests": (request("Produce", "orders", "NOT_ENOUGH_REPLICAS"),)},
-        "refused with NOT_ENOUGH_REPLICAS: orders-0: broker 1 leads, in sync 1 of 1 2; broker 2 was killed",
+        "refused with NOT_ENOUGH_REPLICAS: orders-0: broker 1 leads; in sync: 1; replicas: 1, 2; broker 2 was killed",
     ),
     (
         group_diagnoses.assigned_after_produce,
@@ -258,8 +258,8 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
     (
         group_diagnoses.fetched_and_never_committed,
         {"topics": (holding(BROKEN),), "groups": (group("Stable", READER),), "requests": FETCHED},
-        "client 'app' of group billing fetched orders-0@0 at +0.00 s, never committed, and has asked for no more "
-        "since: what handles the record key=b'42' value=b'{broken' failed",
+        "client 'app' of group billing fetched orders-0@0 at +0.00 s, never committed, and nothing was asked for "
+        "since: the handler of the record key=b'42' value=b'{broken' failed",
     ),
     (
         group_diagnoses.left_without_partition,
