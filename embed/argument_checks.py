@@ -326,8 +326,8 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "path": path,
     "partition": _integer("the number of a partition, 0 or more", 0, MAX_INT32),
     "partitions": _integer("a number of partitions, 1 or more", 1, MAX_INT32),
-    "position": position,
     "port": _integer("a port, 1 to 65535", 1, 65_535),
+    "position": position,
     "replication_factor": _integer("a number of replicas, 1 or more", 1, MAX_INT32),
     "since": since,
     "snapshot": snapshot,
@@ -365,12 +365,13 @@ def checked(
     """Check the arguments of a call of the method `name`; return each as its check returns it. Raises TypeError and
     ValueError. A wait without `timeout_ms` gets its default, as patient as the run of tests is."""
     parameters = signature.parameters
+    keywords = {renamed(given, parameters): value for given, value in kwargs.items()}
     try:
-        bound = signature.bind(*args, **{renamed(given, parameters): value for given, value in kwargs.items()})
+        bound = signature.bind(*args, **keywords)
     except TypeError as error:
         from kmini.other_names import unknown_keyword  # start-up time counts
 
-        raise TypeError(f"{name}() {error}{unknown_keyword(kwargs, parameters)}") from None
+        raise TypeError(f"{name}() {error}{unknown_keyword(keywords, parameters)}") from None
     for argument, value in bound.arguments.items():
         if value is not parameters[argument].default:
             bound.arguments[argument] = ARGUMENTS[argument](argument, value)

@@ -82,8 +82,6 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
 """By the class that lists the methods of a handle: what is written instead."""
 
 KEYWORDS: Mapping[str, str] = {
-    "wanted": "count",
-    "number": "count",
     "n": "count",
     "min_count": "count",
     "timeout": "timeout_ms, in milliseconds",

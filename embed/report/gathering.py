@@ -69,7 +69,8 @@ async def gather(
         requests = await _in_turns(last, reader.decoded, turn)
     listeners = [(broker.server, listener) for broker in brokers for listener in broker.server.listeners]
     told = [found for server, listener in listeners if (found := server.advertised_at(listener)) is not None]
-    groups = tuple([one async for one in _groups(operations, is_cluster=len(brokers) > 1)])
+    cluster = _cluster(operations, requests)
+    groups = tuple([one async for one in _groups(operations, is_cluster=cluster is not None)])
     asked = _asked_offsets(requests, groups)
     topics = [
         await _topic(operations, name, journal, most_read or MOST_READ, asked, turn)
@@ -90,7 +91,7 @@ async def gather(
         faults=() if rules is None else tuple(await _faults(operations, rules)),
         ahead_ms=operations.clock.ahead_ms,
         waits=tuple(wait for wait in waits if wait.ended_s >= operations.began_s),
-        cluster=_cluster(operations, requests),
+        cluster=cluster,
         is_address_known=is_address_known,
     )
 

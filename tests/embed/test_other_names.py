@@ -48,6 +48,7 @@ KEYWORDS: list[tuple[Callable[[Any], object], str]] = [
     (lambda b: b.topic("orders").wait_for(1, timeout=3), "here it is timeout_ms, in milliseconds"),
     (lambda b: b.create_topic("users", num_partitions=3), "here it is partitions"),
     (lambda b: b.topic("orders").produce(b"placed", partitoin=1), "did you mean 'partition'?"),
+    (lambda b: b.wait_for_records("orders", wanted=1, timeout=3), "here it is timeout_ms, in milliseconds"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini import Broker
+from kmini import Broker, Cluster
 from kmini.report import gathering
 from kmini.report.facts import Facts
 from kmini.report.gathering import gather
@@ -12,7 +12,7 @@ from support.small_client import SmallClient
 from support.turns import every_step_a_turn
 
 
-def facts_of(broker: Broker) -> Facts:
+def facts_of(broker: Broker | Cluster) -> Facts:
     return broker._thread.run(gather(broker._operations, broker._faults))
 
 
@@ -114,6 +114,15 @@ def test_members_that_have_gone_are_facts_with_the_reason() -> None:
         ("reader-3", 5, "no heartbeat for session.timeout.ms=30000", True),
     ]
     assert {one.max_poll_interval_ms for one in group.departures} == {60_000}
+
+
+def test_a_group_of_a_cluster_has_its_coordinator_also_when_one_broker_is_left() -> None:
+    with Cluster(brokers=2, topics=["orders"]) as cluster:
+        cluster.move_coordinator("billing", 1)
+        cluster.group("billing").commit({("orders", 0): 0})
+        cluster.kill(2)
+        (group,) = facts_of(cluster).groups
+    assert group.coordinator == 1
 
 
 def test_requests_and_partitions_are_read_in_turns_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
