@@ -153,6 +153,11 @@ class Clock:
         timer._handle = asyncio.get_running_loop().call_later(max(due_ms - now_ms, 0) / 1000, self._fire, timer)
         return timer
 
+    @property
+    def moves_to_ms(self) -> int | None:
+        """The log time to which the clock is being moved; None if it only runs."""
+        return None if self.move is None else self.move.ends_ms
+
     def move_of(self, partition: TopicPartition) -> Move | None:
         """The move of log time that is under way, if clients have written to this partition meanwhile and the end is
         still to come: what they have written waits for it."""

@@ -231,7 +231,7 @@ class ControlOperations:
     async def clock(self) -> ClockState:
         """Log time, by how much it is ahead of the wall clock, and to where it is being moved."""
         clock = self._served.operations.clock
-        return ClockState(clock.now_ms(), clock.ahead_ms, None if clock.move is None else clock.move.ends_ms)
+        return ClockState(clock.now_ms(), clock.ahead_ms, clock.moves_to_ms)
 
     async def start(self) -> None:
         """Start the broker or the cluster again after `stop`, with its data and on its ports. Raises RuntimeError if it

@@ -191,7 +191,7 @@ class Overview:
         return OverviewState(
             operations.clock.now_ms(),
             operations.clock.ahead_ms,
-            None if operations.clock.move is None else operations.clock.move.ends_ms,
+            operations.clock.moves_to_ms,
             round((time.time() - operations.began_s) * 1000),
             tuple(_brokers(operations)),
             sum(not is_internal(name) for name in topics),

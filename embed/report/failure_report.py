@@ -111,9 +111,8 @@ def _when(record: object) -> int:
 
 def _of_end(facts: Facts, place: TopicPartition, offset: int) -> str:
     """A committed offset and the end of its partition: "3 of 7"."""
-    topic = facts.topic(place.topic)
-    ends = [one.high_watermark for one in topic.partitions if one.number == place.partition] if topic else []
-    return f"{offset} of {ends[0]}" if ends else str(offset)
+    partition = facts.partition(place)
+    return str(offset) if partition is None else f"{offset} of {partition.high_watermark}"
 
 
 def _group_lines(facts: Facts) -> Iterator[str]:

@@ -261,10 +261,9 @@ def group_at_the_end(facts: Facts) -> str | None:
 def _committed_ends(facts: Facts, group: GroupFacts) -> Iterator[tuple[str, bool]]:
     """Each topic with a committed offset, and whether that is the end of a partition with records."""
     for place, offset in group.offsets.items():
-        topic = facts.topic(place.topic)
-        for one in topic.partitions if topic is not None else ():
-            if one.number == place.partition and one.high_watermark:
-                yield place.topic, offset >= one.high_watermark
+        partition = facts.partition(place)
+        if partition is not None and partition.high_watermark:
+            yield place.topic, offset >= partition.high_watermark
 
 
 def _places(entry: JournalEntry) -> set[tuple[str, int | None]]:
