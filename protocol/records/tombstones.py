@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ..errors import InvalidRecord
+from ..primitives import read_unsigned_varint
 from .batch import BatchHeader, records_of
 from .compression import Buffer, decompress_chunks
 from .layout import MARK_DENIED, MARK_FLAG, MARK_HEADER, MARK_NULL
@@ -62,7 +63,26 @@ def marked_pieces(
     that `check_records` has passed, which bounds each of them; raises InvalidRecord for what is none, or above
     `batch_limit` bytes in all, and what decompression raises.
     """
-    return _pieces(buffer, position, header, batch_limit, marks_of)
+    rest = bytearray()
+    missing = 0  # of the record that `rest` begins with: what it takes to look at a record must not grow with its parts
+    for chunk in decompress_chunks(header.codec, records_of(buffer, position, header), batch_limit):
+        missing -= len(chunk)
+        if missing > 0:
+            rest += chunk
+            continue
+        piece = chunk
+        if rest:
+            rest += chunk
+            piece = rest
+        end, marks = marks_of(piece)
+        if end:
+            yield piece, marks
+            rest = bytearray(memoryview(piece)[end:])
+        elif not rest:
+            rest = bytearray(chunk)
+        missing = _first_record(rest)[0] - len(rest)
+    if rest:
+        raise InvalidRecord("the batch ends within a record")
 
 
 def flagged_pieces(buffer: Buffer, position: int, header: BatchHeader, batch_limit: int) -> Iterator[Buffer]:
@@ -72,33 +92,36 @@ def flagged_pieces(buffer: Buffer, position: int, header: BatchHeader, batch_lim
 
 
 def cleared_pieces(buffer: Buffer, position: int, header: BatchHeader, batch_limit: int) -> Iterator[Buffer]:
-    """The records of a batch of magic 2, some at a time, with no attribute set. As `marked_pieces` otherwise."""
-    for _, records in _pieces(buffer, position, header, batch_limit, lambda piece: _checked(_kernel.cleared, piece)):
-        yield records
-
-
-def _pieces(
-    buffer: Buffer,
-    position: int,
-    header: BatchHeader,
-    batch_limit: int,
-    look: Callable[[Buffer], tuple[int, T]],
-) -> Iterator[tuple[Buffer, T]]:
-    """Pieces that begin with a record and hold at least one, and what `look` finds in them beside their end."""
-    rest = bytearray()
+    """The records of a batch of magic 2, some ten KiB at a time, with no attribute set. A large record comes in parts,
+    so that none is held. Raises as `marked_pieces` does."""
+    rest = b""
+    within = 0  # bytes to come of a record whose beginning was given
     for chunk in decompress_chunks(header.codec, records_of(buffer, position, header), batch_limit):
-        piece = chunk
-        if rest:
-            rest += chunk
-            piece = rest
-        end, found = look(piece)
-        if end:
-            yield piece, found
-            rest = bytearray(memoryview(piece)[end:])
-        elif not rest:
-            rest = bytearray(chunk)
-    if rest:
+        if within:
+            yield memoryview(chunk)[:within]
+            taken = min(within, len(chunk))
+            within -= taken
+            chunk = memoryview(chunk)[taken:]
+        piece = rest + bytes(chunk) if rest else chunk
+        end, records = _checked(_kernel.cleared, piece)
+        yield records
+        rest = bytes(memoryview(piece)[end:])
+        size, attributes_at = _first_record(rest)
+        if attributes_at < len(rest):
+            yield b"".join((rest[:attributes_at], b"\0", rest[attributes_at + 1 :]))
+            rest, within = b"", size - len(rest)
+    if rest or within:
         raise InvalidRecord("the batch ends within a record")
+
+
+def _first_record(piece: Buffer) -> tuple[int, int]:
+    """Bytes of the record that a piece begins with, and where its attributes are; behind the piece, if its length is
+    not there whole."""
+    try:
+        length, attributes_at = read_unsigned_varint(memoryview(piece), 0)
+    except IndexError:
+        return 0, len(piece)
+    return attributes_at + (length >> 1), attributes_at
 
 
 def _checked(function: Callable[[Buffer], tuple[int, T]], piece: Buffer) -> tuple[int, T]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,9 +39,8 @@ HOLD_MS = 100 if is_compiled(records) else 200
 """Other processes hold us up too, but hardly each time: the best round counts."""
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
-TOPICS = {
+TOPICS: dict[str, dict[str, str]] = {
     "plain": {},
-    "old": {},
     "compacted": {"cleanup.policy": "compact"},
     "recompressed": {"compression.type": "lz4"},
     "uncompressed": {"compression.type": "uncompressed"},
@@ -97,7 +97,7 @@ def broker() -> Iterator[WatchedBroker]:
             assignments=[],
             configs=[CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in configs.items()],
         )
-        for name, configs in TOPICS.items()
+        for name, configs in {**TOPICS, "converted": {}, "searched": {}}.items()
     ]
     with Wire(broker.bootstrap_servers) as wire:
         answer = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
@@ -122,17 +122,20 @@ def send_bombs(wires: list[Wire], topic: str, bomb: bytearray, version: int = 9)
     return {answer.responses[0].partition_responses[0].error_code for answer in answers}  # type: ignore[attr-defined]
 
 
+@contextmanager
+def connections(broker: WatchedBroker, count: int = AT_ONCE) -> Iterator[list[Wire]]:
+    with ExitStack() as opened:
+        yield [opened.enter_context(Wire(broker.bootstrap_servers, timeout_s=120)) for _ in range(count)]
+
+
 def cost_of(broker: WatchedBroker, calm_topic: str, do: Callable[[list[Wire]], object]) -> Cost:
-    wires = [Wire(broker.bootstrap_servers, timeout_s=120) for _ in range(AT_ONCE)]
     before = broker.resident_bytes()
     broker.forget_peak()
-    with WellBehavedClient(broker.bootstrap_servers, calm_topic) as client:
+    with connections(broker) as wires, WellBehavedClient(broker.bootstrap_servers, calm_topic) as client:
         broker.state()  # forgets how long the loop was held before
         do(wires)
         hold_ms = broker.state().longest_hold_ms
         report = client.report()
-    for wire in wires:
-        wire.close()
     assert report.trouble == ""
     return Cost(broker.peak_bytes() - before, hold_ms, report.p99_ms)
 
@@ -175,17 +178,15 @@ def test_converting_stored_bombs_for_old_readers_is_borne(broker: WatchedBroker)
         ids = []
         for partition, wire in enumerate(wires):
             wanted = FetchRequest.Partition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
-            topics = [FetchRequest.Topic(topic="old", partitions=[wanted])]
+            topics = [FetchRequest.Topic(topic="converted", partitions=[wanted])]
             ids.append(wire.send(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 3))
         for wire, each in zip(wires, ids, strict=True):
             answer = wire.receive(FetchRequest.response, 3, each).responses[0]  # type: ignore[attr-defined]
             assert answer.partitions[0].error_code == NONE
             assert len(answer.partitions[0].records) > 10_000
 
-    wires = [Wire(broker.bootstrap_servers) for _ in range(AT_ONCE)]
-    assert send_bombs(wires, "old", bombs.largest_records_in_gzip(now_ms())) == {NONE}
-    for wire in wires:
-        wire.close()
+    with connections(broker) as wires:
+        assert send_bombs(wires, "converted", bombs.largest_records_in_gzip(now_ms())) == {NONE}
     assert_bearable(broker, fetch)
 
 
@@ -198,24 +199,21 @@ def test_searching_in_stored_bombs_is_borne(broker: WatchedBroker) -> None:
         ids = []
         for partition, wire in enumerate(wires):
             wanted = ListOffsetsRequest.Topic.Partition(partition_index=partition, timestamp=timestamp)
-            topics = [ListOffsetsRequest.Topic(name="plain", partitions=[wanted])]
+            topics = [ListOffsetsRequest.Topic(name="searched", partitions=[wanted])]
             ids.append(wire.send(ListOffsetsRequest(replica_id=-1, topics=topics), 6))
         for wire, each in zip(wires, ids, strict=True):
             answer = wire.receive(ListOffsetsRequest.response, 6, each)
             found = answer.topics[0].partitions[0]  # type: ignore[attr-defined]
             assert found.timestamp == timestamp
 
-    wires = [Wire(broker.bootstrap_servers) for _ in range(AT_ONCE)]
-    assert send_bombs(wires, "plain", bomb) == {NONE}
-    for wire in wires:
-        wire.close()
+    with connections(broker) as wires:
+        assert send_bombs(wires, "searched", bomb) == {NONE}
     assert_bearable(broker, search)
 
 
 def test_many_bombs_do_not_keep_small_batches_waiting(broker: WatchedBroker) -> None:
     """More than there are worker threads: they wait for each other, not others for them."""
     bomb = bombs.largest_records(now_ms())
-    wires = [Wire(broker.bootstrap_servers, timeout_s=120) for _ in range(20)]
 
     def flood(_: list[Wire]) -> None:
         data = [ProduceRequest.Partition(index=0, records=bomb)]
@@ -224,9 +222,8 @@ def test_many_bombs_do_not_keep_small_batches_waiting(broker: WatchedBroker) -> 
         for wire, each in zip(wires, ids, strict=True):
             wire.receive(ProduceResponse, 9, each)
 
-    assert_bearable(broker, flood)
-    for wire in wires:
-        wire.close()
+    with connections(broker, 20) as wires:
+        assert_bearable(broker, flood)
 
 
 def test_a_client_that_left_is_not_worked_for(broker: WatchedBroker) -> None:

@@ -7,11 +7,13 @@ import random
 import pytest
 
 from kmini.protocol.errors import InvalidRecord
+from kmini.protocol.primitives import read_unsigned_varint
 from kmini.protocol.records import tombstones
 from kmini.protocol.records.batch import HEADER_SIZE, build_batch, read_header
-from kmini.protocol.records.compression import Codec
+from kmini.protocol.records.compression import CHUNK_BYTES, Codec, compress
 from kmini.protocol.records.record import TOMBSTONE_HEADER, Record
 from kmini.protocol.records.tombstones import DENIED, FLAG, HEADER, NULL
+from support.for_each import for_each
 
 LIMIT = 1 << 24
 YES = (TOMBSTONE_HEADER, b"")
@@ -72,6 +74,25 @@ def test_cleared_pieces_have_no_attribute_and_are_the_same_otherwise(codec: Code
     again = build_batch(records, codec=codec)
     pieces = tombstones.cleared_pieces(again, 0, read_header(again), LIMIT)
     assert b"".join(bytes(piece) for piece in pieces) == plain
+
+
+@for_each("value_bytes", [10, 60_000, CHUNK_BYTES - 40, *range(CHUNK_BYTES - 24, CHUNK_BYTES + 8), 1_000_000])
+def test_large_records_are_cleared_in_parts(value_bytes: int) -> None:
+    """Chunks of the block may end anywhere in a record: in its length, before its attributes, behind them."""
+    records = [Record(number, 0, b"k", bytes(value_bytes)) for number in range(3)]
+    plain = bytes(build_batch(records)[HEADER_SIZE:])
+    flagged = bytearray(plain)
+    at = 0
+    for _ in records:
+        length, at = read_unsigned_varint(memoryview(plain), at)
+        flagged[at] = 0xFF
+        at += length >> 1
+    block = compress(Codec.GZIP, flagged)
+    header = read_header(build_batch(records, codec=Codec.GZIP))
+    header = header._replace(batch_length=HEADER_SIZE - 12 + len(block))
+    pieces = [bytes(piece) for piece in tombstones.cleared_pieces(bytes(HEADER_SIZE) + block, 0, header, LIMIT)]
+    assert b"".join(pieces) == plain
+    assert max(map(len, pieces)) <= 2 * CHUNK_BYTES
 
 
 def test_a_flagged_record_loses_its_value_for_a_reader_that_knows_only_nulls() -> None:
