@@ -31,6 +31,9 @@ COMPILED = (
 CODECS = "kmini.protocol.compiled_codecs"
 """An extension, too, whose source for Cython is written by protocol/codec_extension.py."""
 
+SHARED = "kmini.protocol.cython_shared"
+"""An extension, too: what Cython would put into each of the others, such as the code of memoryviews."""
+
 LAYOUT = "kmini.protocol.records.layout"
 WORDS = "cython_words"
 """The module that stands for `cython` where a module runs interpreted; modules that import it can be compiled."""
@@ -197,6 +200,8 @@ if __name__ == "__main__":
                 super().run()
             except Exception as error:
                 print(f"kmini: no module compiled ({error}); all will run interpreted")
+                for extension in self.extensions:  # one that was compiled may need another
+                    Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
                 self.extensions = []
 
     def package_folders() -> "dict[str, str]":
@@ -215,10 +220,20 @@ if __name__ == "__main__":
         lean = [] if os.name == "nt" else ["-g0"]  # a tenth of the size with debugging information
         files = {module: _write(FOR_CYTHON / source_of(module), amalgamated(module)) for module in COMPILED}
         files[CODECS] = _write((FOR_CYTHON / source_of(CODECS)).with_suffix(".pyx"), codecs_for_cython())
-        sources = [Extension(module, [file], extra_compile_args=lean) for module, file in files.items()]
+        # The codecs are calls of Python's objects: optimized less they are compiled in half the time, and as fast.
+        options = {CODECS: lean if os.name == "nt" else [*lean, "-O1"]}
+        sources = [Extension(name, [file], extra_compile_args=options.get(name, lean)) for name, file in files.items()]
+        sources.append(Extension(SHARED, [], extra_compile_args=lean))
         includes = [str(FOR_CYTHON), str(FOR_C)]
         processes = os.cpu_count() or 1 if sys.platform == "linux" else 0  # others start them anew, which costs more
-        return cythonize(sources, language_level=3, build_dir="build", include_path=includes, nthreads=processes)
+        return cythonize(
+            sources,
+            language_level=3,
+            build_dir="build",
+            include_path=includes,
+            nthreads=processes,
+            shared_utility_qualified_name=SHARED,
+        )
 
     folders = package_folders()
     setup(
