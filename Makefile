@@ -48,6 +48,9 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), after a module of embed/ or a folder came or went
 	$(BIN)/python .ci/links.py
 
+wheel: $(VENV)/bin/python ## dist/kmini-*.whl, for machines with this system and this Python: 40 s of processor time
+	$(BIN)/python -m pip wheel -v --disable-pip-version-check --no-deps -w dist .
+
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
