@@ -15,7 +15,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 STAGES :=
-.PHONY: help run test certain hammer setup programs lint links docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
+.PHONY: help run test certain hammer setup programs lint links wheel docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
   control-clients group-clients registry-clients compose-model testcontainers axe clean
 
 help: ## show this list
