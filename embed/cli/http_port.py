@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.cli.init_directory import InitDirectory
+    from kmini.cli.registry_port import RegistryPort
     from kmini.control.control_server import ControlServer
     from kmini.control.steered import Steered
 
@@ -56,12 +57,12 @@ class HttpPort(ListeningPort):
             self.init.announce(self._steered)
         return self._steered
 
-    def tell_of_registry(self, port: int, link: str) -> None:
-        """Have the control API tell the port of the schema registry, and the scripts of the init directory its
+    def tell_of_registry(self, port: RegistryPort) -> None:
+        """Have the control API show the schema registry and tell its port, and the scripts of the init directory its
         address."""
         assert self._steered is not None
-        self._steered.registry_port = port
-        self._registry_link = link
+        self._steered.registry_port, self._steered.registry = port.port, port.registry
+        self._registry_link = port.link
 
     async def serve(self, say_ready: Callable[[], None]) -> str:
         """Serve the requests that wait and those to come, and run the files of the init directory; `say_ready` is

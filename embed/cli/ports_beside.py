@@ -63,7 +63,7 @@ class PortsBeside:
             click.echo(f"schema registry {await self._registry.serve(served)}")
             self._tell(_REGISTRY, self._registry.port)
             if self.http is not None:
-                self.http.tell_of_registry(self._registry.port, self._registry.link)
+                self.http.tell_of_registry(self._registry)
         if self.http is not None:
             click.echo(await self.http.serve(say_ready))
             self._tell(_HTTP, self.http.port)

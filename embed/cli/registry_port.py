@@ -9,6 +9,7 @@ from kmini.cli.listening_port import ListeningPort, import_server
 from kmini.installed import REGISTRY
 
 if TYPE_CHECKING:
+    from kmini.registry.registry import Registry
     from kmini.registry.registry_server import RegistryServer
     from kmini.registry.schema_log import Served
 
@@ -31,6 +32,12 @@ class RegistryPort(ListeningPort):
         self._server = RegistryServer(served, self._host)
         await self._server.start(self._listening)
         return self.link
+
+    @property
+    def registry(self) -> Registry:
+        """What is served."""
+        assert self._server is not None
+        return self._server.registry
 
     async def stop(self) -> None:
         """End all connections."""

@@ -20,6 +20,13 @@ from kmini.phrases import nearest
 ONLY_PYTHON = ("where", "self")
 """Arguments that JSON has no form for."""
 
+OTHER_WAYS = {
+    "records": "POST /seed takes many records, each with its topic",
+    "last": "…/latest?count=5 has the last records",
+    "offset": "since=5 means the records from an offset on",
+}
+"""Arguments that one expects where another call has them."""
+
 SETTINGS = ("changes", "config")
 """Arguments that are values of settings by their keys."""
 
@@ -50,7 +57,8 @@ class Signature(NamedTuple):
                 name = renamed(name, self.arguments)
                 argument = self.arguments.get(name)
                 if argument is None:
-                    raise WrongValue(f"there is no argument {name}{nearest(name, self.arguments)}", f"/{name}")
+                    said = f"; {OTHER_WAYS[name]}" if name in OTHER_WAYS else nearest(name, self.arguments)
+                    raise WrongValue(f"there is no argument {name}{said}", f"/{name}")
                 if value is None and not argument.is_required and argument.default is None:
                     continue
                 found[name] = _read(argument, value, is_text=is_text)

@@ -23,6 +23,7 @@ from kmini.topic_handle import TopicOperations, TopicPartitionState
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
+    from kmini.registry.registry import Registry
     from kmini.storage.log import PartitionLog
 
 
@@ -34,6 +35,8 @@ class Served(Protocol):
     kind: Literal["broker", "cluster"]
     registry_port: int | None
     """The port of the schema registry beside it; None without one."""
+    registry: Registry | None
+    """That schema registry."""
     missing: Sequence[str]
     """What is not done yet of what was asked for at the start: topics, seeds."""
 

@@ -34,6 +34,7 @@ from kmini.control.record_pages import TopicPages, link_header
 from kmini.control.report_control import ReportControl
 from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTES, Route
 from kmini.control.schema_decoding import SchemaDecoding
+from kmini.control.subject_control import SubjectControl
 from kmini.control.topic_view import TopicView
 from kmini.control.waiting_calls import WaitingCalls
 from kmini.group_handle import GroupOperations
@@ -204,7 +205,7 @@ class ControlServer:
 
     def _table(self, route: Route, path: dict[str, str]) -> Any:
         """The table of operations of a route, with what the path says it is about."""
-        if route.table in (ControlOperations, Overview):
+        if route.table in (ControlOperations, Overview, SubjectControl):
             return route.table(self._served)
         operations = self._served.operations
         if route.table is SharedOperations:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kmini.broker.scheduler import in_thread
 from kmini.client_connections import ClientConnection
@@ -230,10 +230,13 @@ class Overview:
         )
 
     async def topics(
-        self, *, containing: str = "", start: int = 0, count: int = 100, busiest: bool = False, internal: bool = False
+        self, *, containing: str = "", start: int = 0, count: int = 100, sort: str = "name", internal: bool = False
     ) -> TopicPage:
-        """A part of the table of topics: `count` rows from row `start` of those whose name contains a text in any case,
-        by name, or with `busiest` those first that producers write most to."""
+        """A part of the table of topics: `count` rows from row `start` of those whose name contains a text in any case.
+
+        `sort` is a field of the rows, "name" and those that are numbers, or "last", for the time of the last record;
+        with a "-" before it from the highest to the lowest. Raises ValueError for another one.
+        """
         operations = self._served.operations
         wanted = containing.casefold()
         names = [
@@ -242,8 +245,19 @@ class Overview:
             if wanted in name.casefold() and (internal or not is_internal(name))
         ]
         counted = [broker.services.metrics for broker in operations.running]
-        if busiest:
-            names.sort(key=lambda name: -_records_in(counted, name))
+        if sort != "name":  # as they are
+            orders: dict[str, Callable[[str], Any]] = {
+                "name": str,
+                "partition_count": lambda name: len(operations.known_topic(name).partitions),
+                "records": lambda name: _records(operations.logs(name)),
+                "size_bytes": lambda name: sum(log.size_bytes for log in operations.logs(name)),
+                "records_in": lambda name: _records_in(counted, name),
+                "last": lambda name: max(map(_largest_timestamp, operations.logs(name)), default=-1),
+            }
+            order = sort.removeprefix("-")
+            if order not in orders:
+                raise ValueError(f"sort={sort!r}: must be one of {', '.join(orders)}, or that with a '-' before it")
+            names.sort(key=orders[order], reverse=sort.startswith("-"))
         rows = [_topic_row(operations, name, counted) for name in names[max(start, 0) :][:count]]
         return TopicPage(len(names), tuple(rows))
 
@@ -293,6 +307,10 @@ def _traffic(counted: list[Metrics]) -> Traffic:
     )
 
 
+def _records(logs: list[PartitionLog]) -> int:
+    return sum(log.high_watermark - log.log_start_offset for log in logs)
+
+
 def _records_in(counted: list[Metrics], name: str) -> int:
     return sum(found.messages_in for metrics in counted if (found := metrics.topics.get(name)) is not None)
 
@@ -306,7 +324,7 @@ def _topic_row(operations: SharedOperations, name: str, counted: list[Metrics]) 
     return TopicRow(
         name,
         len(known.partitions),
-        sum(log.high_watermark - log.log_start_offset for log in logs),
+        _records(logs),
         sum(log.size_bytes for log in logs),
         tuple(sorted(config.cleanup_policy)),
         config.retention_ms,

@@ -18,6 +18,7 @@ from kmini.control.next_due import NextDue
 from kmini.control.overview import Overview
 from kmini.control.record_pages import HostPages, TopicPages
 from kmini.control.report_control import ReportControl
+from kmini.control.subject_control import SubjectControl
 from kmini.control.topic_view import TopicView
 from kmini.group_handle import GroupOperations
 from kmini.journal_handle import RequestOperations
@@ -231,6 +232,16 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         GET    /requests/assert-none                assert_none
         GET    /requests/mark                       mark
         GET    /requests/lost                       lost
+        """,
+    ),
+    (
+        SubjectControl,
+        "the schema registry",
+        """
+        GET    /subjects                            subjects
+        GET    /subjects/{subject}                  versions
+        POST   /subjects/{subject}/check            check
+        POST   /subjects/{subject}/versions         register
         """,
     ),
     (

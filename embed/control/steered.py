@@ -16,6 +16,7 @@ from kmini.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
+    from kmini.registry.registry import Registry
 
 
 class Steered:
@@ -37,6 +38,8 @@ class Steered:
         self.missing: Sequence[str] = ()
         self.registry_port: int | None = None
         """The port of the schema registry beside it, once that is served."""
+        self.registry: Registry | None = None
+        """That schema registry."""
         self.data_dir = os.path.abspath(data_dir)
         self._is_temporary = is_temporary
         self._running: SharedOperations | None = None

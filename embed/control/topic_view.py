@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kmini.contents import Isolation, RecordState, shown
+from kmini.contents import Isolation, Record, RecordState, shown
 from kmini.protocol.records.batch import BatchHeader, iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import Buffer
@@ -25,6 +25,8 @@ READ_BYTES = 64 * 1024
 """Bytes read from a log between two turns of the loop."""
 MOST_BATCHES = 400
 """Batches with tombstones that are told."""
+MOST_SEARCHED = 100_000
+"""Offsets of a log, the last ones, that are searched for a key or a text: what is not there costs no more."""
 PAUSE_RECORDS = 500
 """Records after which others of the loop's tasks run."""
 
@@ -84,14 +86,17 @@ class TopicView:
         count: int = 50,
         before: int | None = None,
         key: bytes | None = None,
+        containing: str | None = None,
         isolation: Isolation = "uncommitted",
         most_bytes: int = MOST_BYTES,
     ) -> list[ShownRecord]:
         """The last `count` records of a partition, or of all that have a leader by their timestamps, the newest first.
 
-        With `before` they end before this offset, and `partition` must be given; with `key` only records of this key
-        count, and with `isolation` those that it hides do not. Keys and values are cut after `most_bytes`; 0 cuts
-        nothing. Raises LeaderNotAvailable, and ValueError for `before` without a partition.
+        With `before` they end before this offset, and `partition` must be given. With `key` only records of this key
+        count, and with `containing` those that have the text in their key, their value or a header's value, its letters
+        A to Z in any case; either is sought in the last 100,000 offsets of each partition. With `isolation` the records
+        that it hides do not count. Keys and values are cut after `most_bytes`; 0 cuts nothing. Raises
+        LeaderNotAvailable, and ValueError for `before` without a partition.
         """
         if before is not None and partition is None:
             raise ValueError(f"before={before}: say of which partition")
@@ -101,12 +106,13 @@ class TopicView:
         else:
             logs = [self._operations.leader_of(self._topic, partition)[1].log]
         logs.sort(key=_largest_timestamp, reverse=True)
+        search = _Search(key, None if containing is None else containing.encode().lower())
         found: list[ShownRecord] = []
         for log in logs:
             if len(found) >= count and _largest_timestamp(log) < found[count - 1].timestamp:
                 break
             end = log.high_watermark if before is None else min(before, log.high_watermark)
-            found += await _last_of(log, end, count, key, isolation, most_bytes)
+            found += await _last_of(log, end, count, search, isolation, most_bytes)
             found.sort(key=lambda one: (one.timestamp, one.partition, one.offset), reverse=True)
         if partition is not None:
             found.sort(key=lambda one: one.offset, reverse=True)
@@ -147,15 +153,34 @@ def _nulls(piece: Buffer, position: int, header: BatchHeader) -> int:
     return sum(record.value is None for record in decode_records(piece, position, header))
 
 
+class _Search(NamedTuple):
+    """Which records are meant."""
+
+    key: bytes | None
+    text: bytes | None
+    """In lower case."""
+
+    @property
+    def is_for_all(self) -> bool:
+        return self.key is None and self.text is None
+
+    def finds(self, record: Record) -> bool:
+        if self.key is not None and record.key != self.key:
+            return False
+        parts = (record.key, record.value, *(value for _, value in record.headers))
+        return self.text is None or any(part is not None and self.text in part.lower() for part in parts)
+
+
 async def _last_of(
-    log: PartitionLog, end: int, count: int, key: bytes | None, isolation: Isolation, most_bytes: int
+    log: PartitionLog, end: int, count: int, search: _Search, isolation: Isolation, most_bytes: int
 ) -> list[ShownRecord]:
     """The last records before `end`: of ever longer pieces of the log, until there are enough."""
     found: list[ShownRecord] = []
     length = count
-    while end > log.log_start_offset and len(found) < count:
-        start = max(end - length, log.log_start_offset)
-        piece = [*_shown(log, start, end, key, isolation, most_bytes)]
+    first = log.log_start_offset if search.is_for_all else max(log.log_start_offset, end - MOST_SEARCHED)
+    while end > first and len(found) < count:
+        start = max(end - length, first)
+        piece = [*_shown(log, start, end, search, isolation, most_bytes)]
         found = piece[-(count - len(found)) :] + found
         end, length = start, min(length * 2, PAUSE_RECORDS)
         await asyncio.sleep(0)
@@ -163,12 +188,12 @@ async def _last_of(
 
 
 def _shown(
-    log: PartitionLog, start: int, end: int, key: bytes | None, isolation: Isolation, most_bytes: int
+    log: PartitionLog, start: int, end: int, search: _Search, isolation: Isolation, most_bytes: int
 ) -> Iterator[ShownRecord]:
     for record in shown(log, isolation, since=start):
         if record.offset >= end:
             return
-        if key is None or record.key == key:
+        if search.finds(record):
             yield ShownRecord(
                 log.topic_partition.partition,
                 record.offset,

@@ -48,7 +48,8 @@ class RegistryServer:
         """`host` is the address at which it listens."""
         self._served = served
         self._access = RegistryAccess(served, host)
-        self._answers = RegistryAnswers(Registry(served, reader), served)
+        self.registry = Registry(served, reader)
+        self._answers = RegistryAnswers(self.registry, served)
         observed = ObservedRequests(served, self._answer_error)
         app = web.Application(middlewares=[observed.observe, self._guarded], client_max_size=MAX_BODY_BYTES)
         expect = expecting(_answer_expectation)

@@ -26,7 +26,7 @@ AXE = Path(__file__).resolve().parents[2] / ".peers" / "axe" / "package" / "axe.
 """The rules of axe-core, as `make axe` fetches them."""
 
 
-@pytest.mark.parametrize("view", ["overview", "requests", "groups", "faults", "cluster"])
+@pytest.mark.parametrize("view", ["overview", "topics", "requests", "groups", "schemas", "faults", "cluster"])
 def test_a_view_is_reached_by_keys_alone(page: Page, busy: BusyCluster, view: str) -> None:
     address, letter = VIEWS[view]
     open_view(page, busy, "/" if address != "/" else "/faults")
@@ -101,7 +101,7 @@ def test_a_record_is_written_by_hand_found_by_its_key_and_shown_as_json_and_hex(
     expect(page.get_by_role("status")).to_contain_text("Written")
     (record,) = busy.cluster.topic("orders").records(key=b"by hand")
     assert (record.value, record.headers) == (b'{"total": 1}', (("trace", b"1=2"),))
-    page.get_by_label("Find the records of a key").fill("by hand")
+    page.get_by_label("Find records").fill("BY HAND")
     rows = page.get_by_role("table", name="Records").locator("tbody tr")
     expect(rows).to_have_count(1)
     page.get_by_label("Show as").select_option("json")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import kmini
 from kmini.control.connected import ConnectedBroker
+from kmini.registry.schema_reading import SchemaReader
 from support.control_api import control_api
+from support.registry_api import RegistryApi
 from support.small_client import SmallClient
 
 if TYPE_CHECKING:
@@ -41,6 +45,9 @@ def test_the_first_view_says_what_is_odd_and_shows_topics_and_clients(broker: Co
         expect(page.get_by_role("row", name=re.compile("^orders"))).to_contain_text('alice: {"id": 42}')
         expect(page.get_by_role("table", name="Clients")).to_contain_text("web-shop")
 
+        page.keyboard.press("g")
+        page.keyboard.press("t")
+        expect(page.get_by_label("Find topics")).to_be_visible()
         page.keyboard.press("/")
         page.keyboard.type("oder")
         expect(page.get_by_role("row", name=re.compile("^orders"))).to_have_count(0)
@@ -50,6 +57,64 @@ def test_the_first_view_says_what_is_odd_and_shows_topics_and_clients(broker: Co
         expect(page.locator("html")).to_have_attribute("data-theme", "dark")
         page.keyboard.press("?")
         expect(page.get_by_role("dialog")).to_contain_text("go to a view")
+
+
+def test_topics_and_groups_are_sorted_by_a_click_on_a_column_and_a_topic_has_a_way_back(
+    broker: ConnectedBroker, page: Page
+) -> None:
+    expect = pytest.importorskip("playwright.sync_api").expect
+    broker.create_topic("users")
+    for number in range(3):
+        broker.produce("users", b"%d" % number)
+    broker.produce("orders", b"one")
+    broker.group("late").commit({("users", 0): 0})
+    broker.group("at-the-end").commit({("users", 0): 3})
+    page.goto(f"{broker.url}/#token={TOKEN}")
+    page.get_by_role("link", name="Topics", exact=True).click()
+    rows = page.get_by_role("table", name="Topics").locator("tbody tr")
+    expect(rows.first).to_contain_text("orders")
+    page.get_by_role("button", name="Records", exact=True).click()
+    expect(rows.first).to_contain_text("users")
+    expect(page.get_by_role("columnheader", name="Records")).to_have_attribute("aria-sort", "descending")
+    page.get_by_role("button", name="Records").click()
+    expect(rows.first).to_contain_text("orders")
+    page.get_by_role("link", name="orders", exact=True).click()
+    page.get_by_role("link", name="← all topics").click()
+    expect(page.get_by_label("Find topics")).to_be_visible()
+    page.get_by_role("link", name="Groups", exact=True).click()
+    groups = page.get_by_role("table", name="Groups").locator("tbody tr")
+    expect(groups.first).to_contain_text("at-the-end")
+    page.get_by_role("button", name="Lag").click()
+    expect(groups.first).to_contain_text("late")
+    page.goto("about:blank")
+
+
+def test_a_schema_is_tried_registered_and_compared_with_the_version_before(page: Page, tmp_path: Path) -> None:
+    expect = pytest.importorskip("playwright.sync_api").expect
+    pytest.importorskip("avro")
+    first = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    second = {**first, "fields": [*first["fields"], {"name": "note", "type": "string"}]}  # type: ignore[misc]
+    registry = RegistryApi(str(tmp_path)).start(SchemaReader())
+    try:
+        page.goto(f"{registry.control.url}/#/schemas")
+        page.get_by_label("Subject", exact=True).fill("orders-value")
+        page.get_by_label("Schema", exact=True).fill(json.dumps(first))
+        page.get_by_role("button", name="Register", exact=True).click()
+        page.get_by_role("link", name="orders-value", exact=True).click()
+        page.get_by_label("Schema", exact=True).fill(json.dumps(second))
+        page.get_by_role("button", name="Check", exact=True).click()
+        expect(page.get_by_text("It is not compatible.")).to_be_visible()
+        second["fields"][-1]["default"] = ""  # type: ignore[index]
+        page.get_by_label("Schema", exact=True).fill(json.dumps(second))
+        page.get_by_role("button", name="Check", exact=True).click()
+        expect(page.get_by_text("It is compatible: it can be registered.")).to_be_visible()
+        page.get_by_role("button", name="Register", exact=True).click()
+        expect(page.get_by_label("Differences")).to_contain_text('+       "name": "note"')
+        page.get_by_label("Version", exact=True).select_option("1")
+        expect(page.get_by_label("Schema of version 1")).not_to_contain_text("note")
+        page.goto("about:blank")
+    finally:
+        registry.end()
 
 
 def test_a_broker_without_anything_greets_with_the_first_steps(page: Page) -> None:
@@ -99,6 +164,9 @@ def test_records_have_the_time_of_the_broker_and_can_be_found_by_offset_and_save
     page.locator("#of").select_option("0")
     page.get_by_label("From offset").fill("3")
     expect(page.get_by_role("row", name=re.compile("^0 3 "))).to_be_visible()
+    page.get_by_label("Find records").fill("59")
+    expect(page.get_by_role("table", name="Records").locator("tbody tr")).to_have_count(1)
+    page.get_by_label("Find records").fill("")
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download").click()
     assert saved.value.suggested_filename == "orders.json"

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 VIEWS = {
     "overview": ("/", "o"),
+    "topics": ("/topics", "t"),
     "requests": ("/requests", "r"),
     "groups": ("/groups", "g"),
+    "schemas": ("/schemas", "s"),
     "faults": ("/faults", "f"),
     "cluster": ("/cluster", "c"),
     "topic": ("/topics/orders", None),

@@ -121,6 +121,7 @@ class RegistryApi:
     async def _serve(self, listening: socket.socket, reader: SchemaReader) -> None:
         self.server = RegistryServer(self.control.steered, "127.0.0.1", reader)
         self.port = listening.getsockname()[1]
+        self.control.steered.registry_port, self.control.steered.registry = self.port, self.server.registry
         await self.server.start(listening)
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ export async function load({ state, isForced }) {
   if (isForced || data.revision !== state.revision) {
     const running = state.brokers.filter((one) => one.is_running);
     const [topics, ...cleaners] = await Promise.all([
-      get("/overview/topics", { count: MOST_SHOWN, busiest: true, internal: true }),
+      get("/overview/topics", { count: MOST_SHOWN, sort: "-records_in", internal: true }),
       ...running.map((one) => get(path`/brokers/${one.number}/cleaner`).then((found) => found.map((row) => ({ ...row, broker: one.number })))),
     ]);
     data.busiest = topics.topics.map((one) => one.name);

@@ -2,7 +2,7 @@
 
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, actions, chart, field, groupLink, link, option, sparkline, table, topicLink } from "/page/parts.js";
+import { action, actions, chart, field, groupLink, inOrder, link, option, sparkline, table, topicLink } from "/page/parts.js";
 import { counted, duration, number, shortened, visible } from "/page/words.js";
 
 export const title = "Groups";
@@ -12,7 +12,8 @@ export const titleOf = ({ params }) => (params[0] ? `Group ${params[0]}` : title
 /** Readings of a lag that are kept, one every two seconds while records come. */
 const HISTORY = 300;
 
-const choice = { containing: "" };
+const choice = { containing: "", sort: "name" };
+const ORDERS = { name: (one) => one.name, state: (one) => one.state, members: (one) => one.member_count, lag: (one) => sum(Object.values(one.lags)) };
 const lagHistory = new Map();
 let data = { groups: [], transactions: [], group: null };
 
@@ -86,7 +87,7 @@ function awaited(rebalance) {
 }
 
 function renderAll({ rerender }) {
-  const wanted = data.groups.filter((one) => one.name.toLowerCase().includes(choice.containing.toLowerCase()));
+  const wanted = inOrder(data.groups.filter((one) => one.name.toLowerCase().includes(choice.containing.toLowerCase())), choice.sort, ORDERS);
   return [
     h("h1", { class: "hidden" }, "Groups"),
     h("section", { "aria-labelledby": "groups" },
@@ -95,12 +96,17 @@ function renderAll({ rerender }) {
         choice.containing = event.target.value;
         rerender();
       } })),
-      table("Groups", ["Group", "Protocol", "State", ["Members", "number"], "Assignor", "Lag: committed offsets are behind by", "By topic", "Coordinator"], wanted.slice(0, 300).map((one) => ({
+      table("Groups", [["Group", "", "name"], "Protocol", ["State", "", "state"], ["Members", "number", "-members"], "Assignor", ["Lag: committed offsets are behind by", "", "-lag"], "By topic", "Coordinator"], wanted.slice(0, 300).map((one) => ({
         key: one.name,
         cells: [groupLink(one.name), one.kind, [stateOf(one.state), awaited(one.rebalance)], number(one.member_count), one.protocol ?? "—",
           [sparkline(lags(one.name)), counted(sum(Object.values(one.lags)), "record")],
           Object.entries(one.lags).map(([topic, lag], at) => [at ? ", " : "", topicLink(topic), lag ? ` ${counted(lag, "record")} behind` : " caught up"]), `broker ${one.coordinator}`],
-      })), data.groups.length ? "No group has this in its name." : "No consumer has joined a group, and no offset is committed.")),
+      })), data.groups.length ? "No group has this in its name." : "No consumer has joined a group, and no offset is committed.", {
+        now: choice.sort, choose: (sort) => {
+          choice.sort = sort;
+          rerender();
+        },
+      })),
     transactionsPart(),
   ];
 }

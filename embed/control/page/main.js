@@ -17,16 +17,19 @@ const SOON_MS = 120;
 
 const VIEWS = [
   ["o", "/", "Overview", () => overview],
+  ["t", "/topics", "Topics", () => import("/page/topics.js")],
   ["r", "/requests", "Requests", () => import("/page/requests.js")],
   ["g", "/groups", "Groups", () => import("/page/groups.js")],
+  ["s", "/schemas", "Schemas", () => import("/page/schemas.js")],
   ["f", "/faults", "Faults and clock", () => import("/page/faults.js")],
   ["c", "/cluster", "Cluster", () => import("/page/cluster.js")],
 ];
 /** Letter after g, address, name, module. A module has `title`, `load`, which asks the API, and `render`. */
 
 const WITHOUT_LINK = [
-  ["", "/topics", "Topic", () => import("/page/topic.js")],
+  ["", "/topics/", "Topic", () => import("/page/topic.js")],
 ];
+/** Those of one thing, which the address names behind the slash. */
 
 const KEYS = [
   ["/", "search in this view"],
@@ -63,7 +66,8 @@ function decoded(text) {
 
 async function viewOf({ parts }) {
   if (parts[0] === undefined) return overview;
-  const entry = [...VIEWS, ...WITHOUT_LINK].find(([, address]) => address === `/${parts[0]}`);
+  const found = (address) => [...VIEWS, ...WITHOUT_LINK].find((one) => one[1] === address);
+  const entry = (parts[1] && found(`/${parts[0]}/`)) ?? found(`/${parts[0]}`);
   try {
     return entry ? await entry[3]() : overview;
   } catch {
@@ -197,7 +201,7 @@ function header(here) {
       h("span", { class: "quiet" }, ` up ${duration(state.up_ms)}`));
   }
   show(document.getElementById("nav"), h("ul", {}, VIEWS.map(([key, address, name]) => {
-    const isHere = address === "/" ? !here.parts.length || here.parts[0] === "topics" : here.parts[0] === address.slice(1);
+    const isHere = address === "/" ? !here.parts.length : here.parts[0] === address.slice(1);
     return h("li", {}, h("a", { href: `#${address}`, "aria-current": isHere ? "page" : undefined, title: `Keys: g ${key}` }, name));
   })));
   show(document.getElementById("tools"),

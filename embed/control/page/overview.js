@@ -2,24 +2,25 @@
 
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, actions, copy, field, groupLink, link, option, sparkline, table, tile, topicLink } from "/page/parts.js";
-import { ago, counted, duration, given, kept, number, rate, shortened, size, visible } from "/page/words.js";
+import { action, actions, copy, groupLink, link, sparkline, table, tile, topicLink } from "/page/parts.js";
+import { noteRates, topicTable } from "/page/topics.js";
+import { counted, duration, number, rate, size, visible } from "/page/words.js";
 
-const ROWS = 50;
+/** Topics that are shown, the busiest. */
+const ROWS = 10;
 const FINDINGS_EVERY_MS = 5_000;
 const HISTORY = 60;
 
 export const title = "Overview";
 export const events = ["records", "topics", "groups", "transactions", "clock", "faults", "brokers", "clients"];
 
-const choice = { containing: "", start: 0, busiest: false, internal: false };
 let data = { findings: null, topics: null, groups: [], registry: "" };
-let seen = { revision: null, choice: "", findingsAt: 0, activity: "" };
-const history = { records: [], bytesIn: [], bytesOut: [], requests: [], last: null, rates: {}, inOf: new Map(), topicRates: new Map() };
+let seen = { revision: null, findingsAt: 0, activity: "" };
+const history = { records: [], bytesIn: [], bytesOut: [], requests: [], last: null, rates: {} };
 
 let topicsAsked = null;
 
-const askTopics = () => get("/overview/topics", { ...choice, count: ROWS });
+const askTopics = () => get("/overview/topics", { sort: "-records_in", count: ROWS });
 
 /** Ask for what is needed anyway. */
 export function early({ isForced }) {
@@ -29,16 +30,14 @@ export function early({ isForced }) {
 
 export async function load({ state, isForced, shown }) {
   note(state);
-  const wanted = JSON.stringify(choice);
   const activity = `${state.revision} ${state.traffic.requests} ${state.rule_count} ${state.held_count} ${state.brokers.map((one) => one.is_running)}`;
   const jobs = [];
-  if (isForced || seen.revision !== state.revision || seen.choice !== wanted) {
+  if (isForced || seen.revision !== state.revision) {
     jobs.push((topicsAsked ?? askTopics()).then((found) => {
-      noteTopics(found);
+      noteRates(found);
       data.topics = found;
     }));
     seen.revision = state.revision;
-    seen.choice = wanted;
   }
   if (seen.activity !== activity && (isForced || Date.now() - seen.findingsAt > FINDINGS_EVERY_MS)) {
     seen.findingsAt = Date.now();
@@ -74,23 +73,13 @@ function note(state) {
   }
 }
 
-function noteTopics(found) {
-  const at = performance.now();
-  history.topicRates.clear();
-  for (const row of found.topics) {
-    const last = history.inOf.get(row.name);
-    if (last) history.topicRates.set(row.name, Math.max(row.records_in - last.count, 0) / ((at - last.at) / 1000));
-    history.inOf.set(row.name, { at, count: row.records_in });
-  }
-}
-
-export function render({ state, rerender }) {
+export function render({ state }) {
   return [
     h("h1", { class: "hidden" }, "Overview"),
     connectPart(state),
     state.topic_count || state.client_count ? worthALook() : firstSteps(state),
     trafficPart(state),
-    topicsPart(state, rerender),
+    topicsPart(state),
     clientsPart(state),
   ];
 }
@@ -120,7 +109,7 @@ function firstSteps(state) {
     h("h2", { id: "first" }, "First steps"),
     h("ol", {},
       h("li", {}, "Give your service the value of ", h("code", {}, "bootstrap.servers"), " above."),
-      h("li", {}, "Create a topic below, or by ", h("code", {}, `kmini topic create orders:3${at}`), ". A producer creates one, too."),
+      h("li", {}, "Create a topic in ", link("/topics", "Topics"), ", or by ", h("code", {}, `kmini topic create orders:3${at}`), ". A producer creates one, too."),
       h("li", {}, "Write and read: ", h("code", {}, `echo hello | kmini produce orders${at}`), ", ", h("code", {}, `kmini consume orders${at}`), ".")));
 }
 
@@ -152,79 +141,11 @@ function trafficPart(state) {
       ` ${one.times === 1 ? "once" : `${number(one.times)} times`}, as the answer to ${one.api}`, one.rules.length ? [", by ", link("/faults", `fault rule '${one.rules.join("', '")}'`)] : ""))));
 }
 
-function topicsPart(state, rerender) {
-  const found = data.topics;
-  const lags = new Map();
-  for (const group of data.groups) {
-    for (const [topic, lag] of Object.entries(group.lags)) {
-      if (!lags.has(topic)) lags.set(topic, []);
-      lags.get(topic).push([group.name, lag]);
-    }
-  }
-  const choose = (change) => {
-    Object.assign(choice, { start: 0 }, change);
-    rerender();
-  };
-  const rows = (found?.topics ?? []).map((row) => ({
-    key: row.name,
-    cells: [
-      [topicLink(row.name), row.auto_created_by && h("span", { class: "badge", title: `A request of client ${row.auto_created_by} created it` }, "auto-created"),
-        row.leaderless > 0 && h("span", { class: "badge bad" }, `${row.leaderless} without leader`),
-        row.under_replicated > 0 && h("span", { class: "badge bad" }, `${row.under_replicated} not in sync`)],
-      number(row.partition_count),
-      number(row.records),
-      size(row.size_bytes),
-      rate(history.topicRates.get(row.name) ?? 0),
-      kept(row),
-      (lags.get(row.name) ?? []).map(([group, lag], at) => [at ? ", " : "", groupLink(group), lag ? ` ${counted(lag, "record")} behind` : " caught up"]),
-      row.last && [h("span", { class: "quiet" }, ago(row.last.timestamp, state.now_ms), "  "), lastRecord(row.last)],
-    ],
-  }));
+function topicsPart(state) {
   return h("section", { "aria-labelledby": "topics" },
     h("h2", { id: "topics" }, "Topics ", h("span", { class: "quiet" }, `${counted(state.topic_count, "topic")} with ${counted(state.partition_count, "partition")}`)),
-    h("div", { class: "bar" },
-      h("input", { type: "search", id: "search", "aria-label": "Find topics", placeholder: "Find topics (press /)", value: choice.containing,
-        oninput: (event) => choose({ containing: event.target.value }) }),
-      h("label", {}, h("input", { type: "checkbox", checked: choice.busiest, onchange: (event) => choose({ busiest: event.target.checked }) }), " busiest first"),
-      h("label", {}, h("input", { type: "checkbox", checked: choice.internal, onchange: (event) => choose({ internal: event.target.checked }) }), " internal topics"),
-      pager(found?.total ?? 0, rerender)),
-    found && table("Topics", ["Topic", ["Partitions", "number"], ["Records", "number"], ["Size on disk", "number"], ["Written, records/s", "number"], "Keeps records", "Groups that read it", "Last record"],
-      rows, choice.containing ? "No topic has this in its name." : "There is no topic yet. A producer creates one, or you do here."),
-    newTopic(state));
-}
-
-function lastRecord(record) {
-  const key = record.key === null ? "" : `${shortened(given(record.key), 20)}: `;
-  return record.value === null ? [key, h("em", {}, "tombstone")] : key + shortened(given(record.value), 40);
-}
-
-function pager(total, rerender) {
-  if (total <= ROWS) return "";
-  const go = (start) => () => {
-    choice.start = start;
-    rerender();
-  };
-  const last = Math.min(choice.start + ROWS, total);
-  return h("span", { class: "pager" },
-    h("button", { type: "button", disabled: choice.start === 0, onclick: go(Math.max(choice.start - ROWS, 0)) }, "Previous"),
-    h("span", {}, `${number(choice.start + 1)}–${number(last)} of ${number(total)}`),
-    h("button", { type: "button", disabled: last >= total, onclick: go(choice.start + ROWS) }, "Next"));
-}
-
-function newTopic(state) {
-  const name = h("input", { id: "new-topic", maxlength: 249, spellcheck: "false" });
-  const partitions = h("input", { id: "new-partitions", type: "number", min: 1, value: 1 });
-  const replicas = h("select", { id: "new-replicas" }, state.brokers.map((_, at) => option(at + 1, String(at + 1), at + 1 === state.brokers.length)));
-  const policy = h("select", { id: "new-policy" }, option("delete", "delete by age"), option("compact", "compact: last of each key"));
-  const entered = (id) => document.getElementById(id).value;
-  return h("details", {}, h("summary", {}, "Create a topic"),
-    h("div", { class: "form" },
-      field("Name", name), field("Partitions", partitions), field("Replicas", replicas), field("Cleanup policy", policy),
-      actions(action("Create topic", () => {
-        if (!entered("new-topic")) throw new Error("The topic needs a name.");
-        return ["POST", "/topics", { name: entered("new-topic"), partitions: Number(entered("new-partitions")),
-          replication_factor: Number(entered("new-replicas")), configs: { "cleanup.policy": entered("new-policy") } }];
-      }, { hint: "Creates the topic, as an administrator does", done: () => `Topic ${entered("new-topic")} is there.` }))));
+    data.topics && topicTable(data.topics, data.groups, state),
+    h("p", {}, link("/topics", state.topic_count > ROWS ? `All ${number(state.topic_count)} topics, to search and to sort →` : "Search, sort and create topics →")));
 }
 
 function clientsPart(state) {

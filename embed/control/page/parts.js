@@ -135,15 +135,36 @@ function confirmed({ label, sure, hint }) {
   });
 }
 
-/** A table. `columns` are texts, or [text, class]; `rows` are arrays of cells with a `key`. */
-export function table(caption, columns, rows, empty) {
+/**
+ * A table. `columns` are texts, or [text, class, order]; `rows` are arrays of cells with a `key`.
+ * With `sorting` a column that has an order sorts by a click: `now` is the present order, and `choose` takes another.
+ * An order is a name, with a "-" before it from the highest to the lowest. A column's own comes first, by a second click the opposite.
+ */
+export function table(caption, columns, rows, empty, sorting) {
   const heads = columns.map((column) => (Array.isArray(column) ? column : [column, ""]));
   if (!rows.length) return h("p", { class: "quiet" }, empty);
   return h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": `${caption}, table` },
     h("table", {}, h("caption", { class: "hidden" }, caption),
-      h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind || undefined }, text)))),
+      h("thead", {}, h("tr", {}, heads.map((head) => (sorting && head[2] ? sortingHead(head, sorting) : h("th", { scope: "col", class: head[1] || undefined }, head[0]))))),
       h("tbody", {}, rows.map(({ key, cells, kind }) => h("tr", { "data-key": key, class: kind },
         cells.map((cell, at) => h("td", { class: heads[at][1] || undefined }, cell)))))));
+}
+
+const opposite = (order) => (order.startsWith("-") ? order.slice(1) : `-${order}`);
+
+function sortingHead([text, kind, order], { now, choose }) {
+  const isNow = now === order || now === opposite(order);
+  const next = now === order ? opposite(order) : order;
+  return h("th", { scope: "col", class: kind || undefined, "aria-sort": isNow ? (now.startsWith("-") ? "descending" : "ascending") : undefined },
+    h("button", { type: "button", class: "sort", title: `Sorts by this column, the ${next.startsWith("-") ? "highest" : "lowest"} first`, onclick: () => choose(next) },
+      text, isNow && h("span", { "aria-hidden": "true" }, now.startsWith("-") ? " ↓" : " ↑")));
+}
+
+/** A list in an order, as a column of a table has it: `values` has for each name what tells the value of an entry. */
+export function inOrder(list, order, values) {
+  const valueOf = values[order.replace("-", "")];
+  const sign = order.startsWith("-") ? -1 : 1;
+  return [...list].sort((one, other) => sign * (valueOf(one) < valueOf(other) ? -1 : Number(valueOf(one) > valueOf(other))));
 }
 
 /** A small chart of the last numbers. Its text is beside it. */

@@ -3,10 +3,12 @@
 import { anatomy, cleanerWords, fileName } from "/page/anatomy.js";
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, actions, field, option, showDialog, table, tell } from "/page/parts.js";
+import { action, actions, field, link, option, showDialog, table, tell } from "/page/parts.js";
 import { ago, bySchema, clockTime, counted, decode, fromBase64, given, number, size, visible } from "/page/words.js";
 
 const COUNT = 50;
+/** As `MOST_SEARCHED` of topic_view.py. */
+const SEARCHED = 100_000;
 const TOMBSTONES_EVERY_MS = 10_000;
 
 export const title = "Topic";
@@ -22,7 +24,7 @@ let known = new Set();
 function begin(topic) {
   name = topic;
   data = {};
-  choice = { partition: 0, of: "", scale: "offsets", as: "auto", key: "", before: null, isPaused: false, isolation: "uncommitted" };
+  choice = { partition: 0, of: "", scale: "offsets", as: "auto", containing: "", before: null, isPaused: false, isolation: "uncommitted" };
   known = new Set();
 }
 
@@ -32,7 +34,7 @@ export async function load({ params, state, isForced }) {
   data.topic = topic;
   choice.partition = Math.min(choice.partition, topic.partitions.length - 1);
   const seen = JSON.stringify([topic.offsets, topic.partitions, choice.partition]);
-  const seenRecords = JSON.stringify([topic.offsets, choice.of, choice.key, choice.before, choice.isolation]);
+  const seenRecords = JSON.stringify([topic.offsets, choice.of, choice.containing, choice.before, choice.isolation]);
   const isUndecoded = data.decode !== decodeAs(); // then they are loaded though it is paused: nothing else has their bytes
   const jobs = [];
   const isOther = isForced || data.seen !== seen;
@@ -70,7 +72,7 @@ async function loadRecords() {
   const decodedAs = decodeAs();
   const found = await get(path`/topics/${name}/latest`, {
     count: COUNT, decode: decodedAs, isolation: choice.isolation,
-    partition: isOne ? choice.of : undefined, before: isOne ? choice.before : undefined, key: choice.key || undefined,
+    partition: isOne ? choice.of : undefined, before: isOne ? choice.before : undefined, containing: choice.containing || undefined,
   });
   const keys = new Set(found.map(keyOf));
   data.fresh = data.records ? new Set([...keys].filter((key) => !known.has(key))) : new Set();
@@ -85,6 +87,7 @@ export function render({ state, rerender }) {
   const { topic } = data;
   const setting = (key) => data.configs?.find((one) => one.name === key)?.value;
   return [
+    h("p", {}, link("/topics", "← all topics")),
     h("h1", {}, h("span", { class: "quiet" }, "topic "), visible(topic.name)),
     anatomyPart(state, setting, rerender),
     recordsPart(state, rerender),
@@ -151,7 +154,7 @@ function recordsPart(state, rerender) {
   return h("section", { "aria-labelledby": "records" },
     h("h2", { id: "records" }, "Records ", h("span", { class: "quiet" }, choice.isPaused ? "paused" : "the newest first, as they arrive")),
     h("div", { class: "bar" },
-      h("input", { type: "search", id: "search", "aria-label": "Find the records of a key", placeholder: "Find a key (press /)", oninput: (event) => choose({ key: event.target.value, before: null }) }),
+      h("input", { type: "search", id: "search", "aria-label": "Find records", placeholder: "Find in keys and values (press /)", value: choice.containing, oninput: (event) => choose({ containing: event.target.value, before: null }) }),
       field("Partition", h("select", { id: "of", onchange: (event) => choose({ of: event.target.value, before: null }) }, option("", "all"),
         data.topic.partitions.map((one) => option(String(one.partition))))),
       field("Show as", h("select", { id: "as", onchange: (event) => choose({ as: event.target.value }) }, option("auto", "by the schema, or text", choice.as === "auto"), option("text"), option("json", "JSON"), option("hex"))),
@@ -171,7 +174,7 @@ function recordsPart(state, rerender) {
         record.headers.map(([header, value]) => h("div", {}, `${visible(header)}: `, value === null ? h("em", {}, "null") : visible(data.decode === "schema" ? given(value) : decode(fromBase64(value), "text")))),
         record.state !== "committed" && h("span", { class: record.state === "open" || record.state === "aborted" ? "badge bad" : "badge" }, record.state),
       ],
-    })), choice.key ? "No record has this key." : "There is no record here."));
+    })), choice.containing ? `None of the last ${number(SEARCHED)} records of a partition has this in its key, its value or a header.` : "There is no record here."));
 }
 
 function download(records) {
@@ -256,5 +259,5 @@ function settingsPart() {
         const value = document.getElementById("config-value").value;
         return ["PATCH", path`/topics/${name}/configs`, { changes: { [document.getElementById("config-name").value]: value === "" ? null : value } }];
       }, { hint: "Changes the setting at once; an empty value takes it back to the default", done: "The setting is changed." }),
-      action("Delete topic", () => ["DELETE", path`/topics/${name}`], { danger: true, sure: `Delete the topic ${name} with all its records?`, hint: "Deletes the topic and its records for good", done: "The topic is deleted.", after: () => (location.hash = "/") }))));
+      action("Delete topic", () => ["DELETE", path`/topics/${name}`], { danger: true, sure: `Delete the topic ${name} with all its records?`, hint: "Deletes the topic and its records for good", done: "The topic is deleted.", after: () => (location.hash = "/topics") }))));
 }

@@ -113,11 +113,23 @@ def test_a_row_has_what_the_table_shows(api: ControlApi, client: SmallClient) ->
     assert rows["oders"]["auto_created_by"] == "web-shop"
 
 
-def test_the_busiest_topics_come_first_if_wanted(api: ControlApi, client: SmallClient) -> None:
-    api.done("POST", "/topics", {"name": "users"})
+def test_the_table_of_topics_is_sorted_by_any_figure(api: ControlApi, client: SmallClient) -> None:
+    api.done("POST", "/topics", {"name": "users", "partitions": 7})
+    api.done("POST", "/topics", {"name": "views"})
     client.produce("users")
-    names = [row["name"] for row in api.done("GET", "/overview/topics?busiest=true")["topics"]]
-    assert names == ["users", "orders"]
+    client.produce("users")
+    client.produce("views", b"x" * 1_000)
+
+    def names(sort: str) -> list[str]:
+        return [row["name"] for row in api.done("GET", f"/overview/topics?sort={sort}")["topics"]]
+
+    assert names("-name") == ["views", "users", "orders"]
+    assert names("-records_in") == names("-records") == ["users", "views", "orders"]
+    assert names("records") == ["orders", "views", "users"]
+    assert names("-size_bytes") == ["views", "users", "orders"]
+    assert names("-partition_count")[0] == "users"
+    assert names("last")[0] == "orders"
+    assert "must be one of name, partition_count," in api.problem("GET", "/overview/topics?sort=age")["detail"]
 
 
 def test_the_table_of_groups_has_their_lag_by_topic(api: ControlApi) -> None:

@@ -35,6 +35,27 @@ def test_a_search_by_key_goes_back_to_the_begin_of_the_log(api: ControlApi) -> N
     assert [one["value"] for one in found] == ["wanted"]
 
 
+def test_a_text_is_sought_in_keys_values_and_headers_whatever_their_case(api: ControlApi) -> None:
+    produce(api, "Alice ordered", key="1")
+    produce(api, "bob ordered", key="ALICE")
+    produce(api, "carol", key="3", headers=[["for", "alice"]])
+    produce(api, None, key="4")
+    found = api.done("GET", "/topics/orders/latest?containing=aLiCe")
+    assert sorted(one["offset"] for one in found) == [0, 1, 2]
+    assert [one["offset"] for one in api.done("GET", "/topics/orders/latest?containing=ordered&key=1")] == [0]
+
+
+def test_what_is_not_there_is_sought_in_the_end_of_a_log_alone(
+    api: ControlApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        produce(api, str(number), key=str(number))
+    monkeypatch.setattr(topic_view, "MOST_SEARCHED", 10)
+    assert [one["offset"] for one in api.done("GET", "/topics/orders/latest?key=10")] == [10]
+    assert api.done("GET", "/topics/orders/latest?key=9") == []
+    assert len(api.done("GET", "/topics/orders/latest")) == 20
+
+
 def test_long_values_are_cut_and_their_size_is_told(api: ControlApi) -> None:
     produce(api, "x" * (topic_view.MOST_BYTES + 1), key=None)
     (cut,) = api.done("GET", "/topics/orders/latest")
