@@ -60,8 +60,10 @@ class SubjectControl:
         self._served = served
 
     async def subjects(self) -> list[SubjectRow]:
-        """The subjects that have a version, by name."""
-        state = await self._registry().state()
+        """The subjects that have a version, by name; none where no registry is served."""
+        if self._served.registry is None:
+            return []
+        state = await self._served.registry.state()
         from kmini.registry.registered import DEFAULT_LEVEL, LEVEL
 
         rows = []

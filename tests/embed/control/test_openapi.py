@@ -92,6 +92,7 @@ NAMES = {
     "rule": "lost",
     "snapshot": "seeded",
     "client_id": "test-*",
+    "subject": "orders-value",
 }
 """What paths of real calls name."""
 
@@ -197,6 +198,7 @@ def test_every_answer_fits_its_schema(request: pytest.FixtureRequest, kind: str)
                 answer = api.ask(verb, asked.removeprefix(PREFIX))
                 check(document, verb, path, answer)
                 may_fail = path.endswith("/coordinator") and "transaction" in path
+                may_fail |= "{subject}" in path  # no schema registry is served
                 assert answer.status in (200, 204) or may_fail, (asked, answer.body)
     for path in ("/snapshots/seeded", "/faults/lost", "/groups/billing/offsets", "/topics/users", "/clients/missing"):
         check(document, "DELETE", template(document, path), api.ask("DELETE", path))

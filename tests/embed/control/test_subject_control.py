@@ -72,5 +72,6 @@ def test_what_the_registry_refuses_is_a_problem_in_its_words(registry: RegistryA
 
 
 def test_without_a_registry_the_answer_says_how_to_have_one(api: ControlApi) -> None:
-    problem = api.problem("GET", "/subjects")
+    assert api.done("GET", "/subjects") == []
+    problem = api.problem("POST", "/subjects/orders-value/check", {"schema": order(ID)})
     assert (problem["status"], "kmini serve --registry" in problem["detail"]) == (409, True)
