@@ -20,7 +20,14 @@ TOKEN = "token-of-the-server"
 SECRETS = ("wonderland", "admin-secret", "inter-broker-secret", "wrong-guess", "scram-secret", TOKEN)
 """Of users in the settings, of the broker's own account, of a failed and of a stored authentication."""
 
-NAMES = {"topic": "orders", "group": "billing", "broker": "1", "transactional_id": "tx-1", "rule": "lost", "subject": "orders"}
+NAMES = {
+    "topic": "orders",
+    "group": "billing",
+    "broker": "1",
+    "transactional_id": "tx-1",
+    "rule": "lost",
+    "subject": "orders",
+}
 
 
 @pytest.fixture(scope="module")
