@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
 import socket
 import statistics
 import subprocess
@@ -244,12 +245,37 @@ async def _view() -> None:
             ("its files", [*page_files()]),
             ("overview", ["/api/v1/overview"]),
             ("50 topics", ["/api/v1/overview/topics?count=50"]),
+            ("50 topics, sorted by size", ["/api/v1/overview/topics?count=50&sort=-size_bytes"]),
             ("findings, the first time", ["/api/v1/overview/findings"]),
             ("findings", ["/api/v1/overview/findings"]),
         ):
             rounds = 1 if "first" in name else ROUNDS
             idle_ms = statistics.median([await _processor_ms(port) for _ in range(ROUNDS)])
             show(name, [await _processor_ms(port, *paths) - idle_ms for _ in range(rounds)], "ms")
+        await asyncio.to_thread(_browse, port)
+
+
+def _browse(port: int) -> None:
+    """What a browser does for a view from nothing until it is shown: its scripts, layout and painting."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for address in ("/", "/topics", "/groups"):
+            busy_ms = []
+            for _ in range(ROUNDS):
+                context = browser.new_context()
+                page = context.new_page()
+                devtools = context.new_cdp_session(page)
+                devtools.send("Performance.enable")
+                page.goto(f"http://127.0.0.1:{port}/#{address}")
+                page.wait_for_selector(f'html[data-ready="{address}"]')
+                found = {one["name"]: one["value"] for one in devtools.send("Performance.getMetrics")["metrics"]}
+                busy_ms.append(found["TaskDuration"] * 1000)
+                context.close()
+            show(f"{address} in Chromium: its main thread", busy_ms, "ms")
+        browser.close()
 
 
 ASKED = """

@@ -83,7 +83,7 @@ class Move:
     What such a log gets counts at the end of the move; what it held before falls due at its own times.
     """
 
-    __slots__ = ("at_end", "began_ms", "ends_ms", "written")
+    __slots__ = ("at_end", "began_ms", "ends_ms", "is_stopped", "written")
 
     def __init__(self, began_ms: int, ends_ms: int) -> None:
         self.began_ms = began_ms
@@ -91,6 +91,7 @@ class Move:
         self.written: set[TopicPartition] = set()
         self.at_end: set[Callable[[Move], None]] = set()
         """Called when the move has ended, at its end or before."""
+        self.is_stopped = False
 
     def note_append(self, partition: TopicPartition) -> None:
         """A leader has appended. Appends by what falls due in the move, such as expired offsets, are part of it."""
@@ -237,8 +238,8 @@ class MovableClock(Clock):
         """Move log time by `duration`, and liveness too if asked; return when everything that fell due has run.
 
         A timer sees the clock at its own due time, and timers set on the way run as well. A second call waits for the
-        first one. If the caller is cancelled, the clock stays where it has come to. ValueError for what is no duration,
-        or a negative one.
+        first one. If the caller is cancelled, the clock stays where it has come to; `stop_moving` does that, too, and
+        is a RuntimeError here. ValueError for what is no duration, or a negative one.
         """
         duration_ms = milliseconds(duration)
         if duration_ms < 0:
@@ -257,6 +258,13 @@ class MovableClock(Clock):
                     at_end(move)
             if liveness:
                 await self._advance_liveness(self.liveness_ms() + duration_ms)
+
+    def stop_moving(self) -> bool:
+        """End the `advance` that is under way; return whether one was. The clock stays where it has come to."""
+        if self.move is None:
+            return False
+        self.move.is_stopped = True
+        return True
 
     def turn_back(self, duration: Duration) -> None:
         """Turn log time back by `duration`. Nothing runs: a timer that is set keeps the time that it has left, as the
@@ -302,6 +310,9 @@ class MovableClock(Clock):
                 await asyncio.sleep(0)  # clients first
                 turn_ends_s = time.perf_counter() + TURN_S
             self._check_not_set_back(times_set_back)
+            if move.is_stopped:
+                done_ms = self.now_ms() - move.began_ms
+                raise RuntimeError(f"the move of the clock was stopped after {in_days(done_ms)} of its time")
             if time.perf_counter() >= told_s + TOLD_EVERY_S:
                 told_s = time.perf_counter()
                 self._moved()

@@ -27,6 +27,15 @@ class ClockOperations:
         """
         await self._clock.advance(duration, liveness=liveness)
 
+    async def stop_moving(self) -> bool:
+        """End the `advance` that another caller waits for, and return whether there is one; log time stays where it has
+        come to. `advance` raises RuntimeError then.
+
+        >>> broker.clock.stop_moving()
+        False
+        """
+        return self._clock.stop_moving()
+
     async def turn_back(self, duration: Duration) -> None:
         """Turn log time back by `duration`, as the clock of a machine that is corrected. Nothing runs by it, and what
         was due in an hour is due in an hour still; records that the broker stamps are older than those before them.
@@ -53,6 +62,7 @@ class _ClockHandle(Handle[ClockOperations]):
         super().__init__(host._thread, lambda: host._operations.part(ClockOperations))
 
     advance = method(ClockOperations.advance)
+    stop_moving = method(ClockOperations.stop_moving)
     turn_back = method(ClockOperations.turn_back)
     now_ms = method(ClockOperations.now_ms)
 

@@ -211,6 +211,7 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         """
         GET    /clock/now-ms                        now_ms
         POST   /clock/advance                       advance
+        POST   /clock/stop-moving                   stop_moving
         POST   /clock/turn-back                     turn_back
         """,
     ),

@@ -171,6 +171,26 @@ async def test_a_caller_that_goes_ends_the_move_where_it_is() -> None:
     assert steps == ["begun", "done", "a week later"]
 
 
+async def test_a_move_that_another_caller_stops_ends_where_it_is() -> None:
+    clock = MovableClock()
+    start_ms = clock.now_ms()
+    steps: list[str] = []
+    assert not clock.stop_moving()
+
+    def stop() -> None:
+        steps.append("a minute later")
+        assert clock.stop_moving()
+
+    clock.call_later(60_000, stop)
+    clock.call_later(WEEK_MS, lambda: steps.append("a week later"))
+    with pytest.raises(RuntimeError, match="the move of the clock was stopped after 1m"):
+        await clock.advance(2 * WEEK_MS)
+    assert (steps, clock.moves_to_ms) == (["a minute later"], None)
+    assert 60_000 <= clock.now_ms() - start_ms < 120_000
+    await clock.advance(2 * WEEK_MS)
+    assert steps == ["a minute later", "a week later"]
+
+
 async def test_two_moves_are_one_after_the_other() -> None:
     clock = MovableClock()
     start_ms = clock.now_ms()

@@ -77,6 +77,7 @@ COMMON = [
     Step("clock.now_ms", (), int),
     Step("clock.advance", ("1h",), None),
     Step("clock.turn_back", ("1h",), None),
+    Step("clock.stop_moving", (), False),
     Step("advance_clock", (timedelta(seconds=1),), None),
     Step("delete_topic", ("profiles",), None),
     Step("apply_retention", (), None),

@@ -207,6 +207,7 @@ function header(here) {
   show(document.getElementById("tools"),
     state && h("span", { class: state.ahead_ms ? "moved" : "quiet" },
       state.moves_to_ms ? `the clock is moving: ${clockTime(state.now_ms).slice(0, 16)} on the way to ${clockTime(state.moves_to_ms).slice(0, 16)}` : `clock: ${ahead(state.ahead_ms)}`),
+    state?.moves_to_ms && actions(action("Stop", () => ["POST", "/clock/stop-moving", {}], { hint: "Ends the move of the clock where it has come to", name: "Stop the clock's move", done: "The clock stays where it is." })),
     state && state.rule_count > 0 && h("span", { class: "moved" }, counted(state.rule_count, "fault rule")),
     h("button", { type: "button", id: "help", onclick: help, title: "Shortcuts of the keyboard (?)" }, "Shortcuts"),
     h("button", { type: "button", id: "theme", onclick: toggleTheme, title: "Dark or light (d)" }, isDark() ? "Light" : "Dark"));
