@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import shutil
 import socket
 import statistics
 import subprocess
@@ -257,11 +256,13 @@ async def _view() -> None:
 
 def _browse(port: int) -> None:
     """What a browser does for a view from nothing until it is shown: its scripts, layout and painting."""
+    import peers  # noqa: F401 (puts tests/ on the path)
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    from support.page_views import CHROMIUM
+
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for address in ("/", "/topics", "/groups"):
             busy_ms = []
             for _ in range(ROUNDS):

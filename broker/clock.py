@@ -92,6 +92,7 @@ class Move:
         self.at_end: set[Callable[[Move], None]] = set()
         """Called when the move has ended, at its end or before."""
         self.is_stopped = False
+        """Whether it ends where it has come to."""
 
     def note_append(self, partition: TopicPartition) -> None:
         """A leader has appended. Appends by what falls due in the move, such as expired offsets, are part of it."""

@@ -5,7 +5,6 @@ python docs/page_pictures.py
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,10 @@ def main(directory: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     from support.busy_cluster import busy_cluster
+    from support.page_views import CHROMIUM
 
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with busy_cluster() as busy, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name, (address, theme, height) in VIEWS.items():
             take(browser, busy.server.url, address, theme, height, directory / f"page-{name}.png")
         browser.close()

@@ -21,11 +21,11 @@ ONLY_PYTHON = ("where", "self")
 """Arguments that JSON has no form for."""
 
 OTHER_WAYS = {
-    "records": "POST /seed takes many records, each with its topic",
-    "last": "…/latest?count=5 has the last records",
-    "offset": "since=5 means the records from an offset on",
+    "records": ("value", "POST /seed takes many records, each with its topic"),
+    "last": ("since", "…/latest?count=5 has the last records"),
+    "offset": ("since", "since=5 means the records from an offset on"),
 }
-"""Arguments that one expects where another call has them."""
+"""Arguments that one expects beside another one, and what to write instead."""
 
 SETTINGS = ("changes", "config")
 """Arguments that are values of settings by their keys."""
@@ -57,7 +57,8 @@ class Signature(NamedTuple):
                 name = renamed(name, self.arguments)
                 argument = self.arguments.get(name)
                 if argument is None:
-                    said = f"; {OTHER_WAYS[name]}" if name in OTHER_WAYS else nearest(name, self.arguments)
+                    beside, way = OTHER_WAYS.get(name, ("", ""))
+                    said = f"; {way}" if beside in self.arguments else nearest(name, self.arguments)
                     raise WrongValue(f"there is no argument {name}{said}", f"/{name}")
                 if value is None and not argument.is_required and argument.default is None:
                     continue

@@ -5,14 +5,17 @@ The registry (extra "registry") is imported by what serves it; this module needs
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from kmini.protocol.errors import ResourceNotFound
 
 if TYPE_CHECKING:
     from kmini.control.control_operations import Served
+    from kmini.registry.registration import GivenSchema
     from kmini.registry.registry import Registry
-    from kmini.registry.registry_errors import RegistryError
     from kmini.registry.schemas_topic import SchemaVersion
 
 
@@ -83,28 +86,14 @@ class SubjectControl:
 
     async def check(self, subject: str, schema: str, *, type: str = "AVRO") -> CompatibilityCheck:
         """Whether a schema might be registered under a subject, which need not exist. Registers nothing."""
-        from kmini.registry.registry_errors import RegistryError
-        from kmini.registry.registry_requests import schema_of
-
-        registry = self._registry()
-        try:
-            given = schema_of({"schema": schema, "schemaType": type})
-            messages = await registry.registration.incompatibilities(subject, given, None)
-        except RegistryError as error:
-            raise _refused(error) from None
+        with _refusals():
+            messages = await self._registry().registration.incompatibilities(subject, _given(schema, type), None)
         return CompatibilityCheck(not messages, tuple(messages))
 
     async def register(self, subject: str, schema: str, *, type: str = "AVRO") -> SubjectVersion:
         """Register a schema under a subject, and return its version; the one that it has, if it is registered."""
-        from kmini.registry.registry_errors import RegistryError
-        from kmini.registry.registry_requests import schema_of
-
-        registry = self._registry()
-        try:
-            given = schema_of({"schema": schema, "schemaType": type})
-            return _shown(await registry.registration.register(subject, given))
-        except RegistryError as error:
-            raise _refused(error) from None
+        with _refusals():
+            return _shown(await self._registry().registration.register(subject, _given(schema, type)))
 
     def _registry(self) -> Registry:
         registry = self._served.registry
@@ -119,5 +108,19 @@ def _shown(version: SchemaVersion) -> SubjectVersion:
     return SubjectVersion(version.subject, version.version, version.id, content.type, content.text, references)
 
 
-def _refused(error: RegistryError) -> Exception:
-    return ResourceNotFound(error.message) if error.status == 404 else ValueError(error.message)
+def _given(schema: str, type: str) -> GivenSchema:
+    from kmini.registry.registry_requests import schema_of
+
+    return schema_of({"schema": schema, "schemaType": type})
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise what the registry refuses as the API does."""
+    from kmini.registry.registry_errors import RegistryError
+
+    try:
+        yield
+    except RegistryError as error:
+        kind = ResourceNotFound if error.status is HTTPStatus.NOT_FOUND else ValueError
+        raise kind(error.message) from None

@@ -29,6 +29,19 @@ ORDERS: Mapping[str, int] = {"orders": 2}
 """The topics that are there unless a test says otherwise, with their partitions."""
 
 
+PATH_NAMES = {
+    "topic": "orders",
+    "group": "billing",
+    "broker": "1",
+    "transactional_id": "tx-1",
+    "rule": "lost",
+    "snapshot": "seeded",
+    "client_id": "test-*",
+    "subject": "orders-value",
+}
+"""What the paths of calls name in tests that ask all of them."""
+
+
 class Answer(NamedTuple):
     """The answer to a request."""
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 from support.busy_cluster import BusyCluster
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+"""The system's browser; None where there is none."""
 
 VIEWS = {
     "overview": ("/", "o"),

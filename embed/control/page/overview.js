@@ -3,7 +3,7 @@
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
 import { action, actions, copy, groupLink, link, sparkline, table, tile, topicLink } from "/page/parts.js";
-import { noteRates, topicTable } from "/page/topics.js";
+import { noteRates, topicsHeading, topicTable } from "/page/topics.js";
 import { counted, duration, number, rate, size, visible } from "/page/words.js";
 
 /** Topics that are shown, the busiest. */
@@ -143,7 +143,7 @@ function trafficPart(state) {
 
 function topicsPart(state) {
   return h("section", { "aria-labelledby": "topics" },
-    h("h2", { id: "topics" }, "Topics ", h("span", { class: "quiet" }, `${counted(state.topic_count, "topic")} with ${counted(state.partition_count, "partition")}`)),
+    topicsHeading(state),
     data.topics && topicTable(data.topics, data.groups, state),
     h("p", {}, link("/topics", state.topic_count > ROWS ? `All ${number(state.topic_count)} topics, to search and to sort →` : "Search, sort and create topics →")));
 }

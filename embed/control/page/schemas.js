@@ -1,8 +1,8 @@
 // The schema registry: subjects, their versions, what changed between them, and a schema tried before it is registered.
 
-import { get, path, send } from "/page/api.js";
+import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, actions, field, inOrder, link, option, table, tell } from "/page/parts.js";
+import { action, actions, field, inOrder, link, option, table } from "/page/parts.js";
 import { counted, number, visible } from "/page/words.js";
 
 export const title = "Schemas";
@@ -46,7 +46,7 @@ function renderAll({ rerender }) {
       table("Subjects", [["Subject", "", "subject"], ["Type", "", "type"], ["Versions", "number", "-versions"], ["Id of the last", "number", "-id"], "Compatibility"], wanted.map((one) => ({
         key: one.subject, cells: [subjectLink(one.subject), one.type, number(one.version_count), number(one.id), one.compatibility],
       })), data.subjects.length ? "No subject has this in its name." : "No schema is registered yet. A serializer registers one, or you do here.", { now: choice.sort, choose: (sort) => choose({ sort }) })),
-    tryPart("", rerender),
+    tryPart(""),
   ];
 }
 
@@ -66,7 +66,7 @@ function renderSubject({ rerender }) {
       h("p", { class: "quiet" }, `${shown.type}, id ${shown.id}${shown.references.length ? `; refers to ${visible(shown.references.join("; "))}` : ""}`),
       h("pre", { class: "code tall", tabindex: "0", "aria-label": `Schema of version ${shown.version}` }, visible(spelt(shown.schema))),
       before && [h("h3", {}, `What changed since version ${before.version}`), difference(spelt(before.schema), spelt(shown.schema))]),
-    tryPart(subject, rerender, shown),
+    tryPart(subject, shown),
   ];
 }
 
@@ -117,23 +117,17 @@ function compared(old, fresh) {
 
 // --- a schema tried, and registered
 
-function tryPart(subject, rerender, shown) {
+function tryPart(subject, shown) {
   const entered = (id) => document.getElementById(id).value;
-  const about = () => {
+  const request = (what) => () => {
     const name = subject || entered("try-subject");
     if (!name) throw new Error("The schema needs a subject, such as orders-value.");
     if (!entered("try-schema").trim()) throw new Error("There is no schema.");
-    return [name, { schema: entered("try-schema"), type: entered("try-type") }];
+    return ["POST", path`/subjects/${name}/${what}`, { schema: entered("try-schema"), type: entered("try-type") }];
   };
-  const check = async () => {
-    try {
-      const [name, body] = about();
-      of.tried = await send("POST", path`/subjects/${name}/check`, body);
-    } catch (error) {
-      of.tried = null;
-      tell(error.message, true);
-    }
-    rerender();
+  const keep = (found) => {
+    of.tried = found;
+    return "The registry has looked at it.";
   };
   const [checked, type] = [of.tried, shown?.type ?? "AVRO"];
   return h("section", { "aria-labelledby": "try" },
@@ -143,11 +137,8 @@ function tryPart(subject, rerender, shown) {
       field("Type", h("select", { id: "try-type" }, ["AVRO", "JSON", "PROTOBUF"].map((one) => option(one, one, one === type))))),
     h("div", { class: "form" },
       h("label", { class: "field wide" }, h("span", {}, "Schema"), h("textarea", { id: "try-schema", class: "wide mono", rows: 8, spellcheck: "false" })),
-      h("span", { class: "buttons" }, h("button", { type: "button", title: "Asks the registry whether it is compatible; registers nothing", onclick: check }, "Check"),
-        actions(action("Register", () => {
-          const [name, body] = about();
-          return ["POST", path`/subjects/${name}/versions`, body];
-        }, { hint: "Registers the schema under the subject, as a serializer does", done: (made) => `${made.subject} has it as version ${made.version}, with id ${made.id}.` })))),
+      actions(action("Check", request("check"), { hint: "Asks the registry whether it is compatible; registers nothing", done: keep }),
+        action("Register", request("versions"), { hint: "Registers the schema under the subject, as a serializer does", done: (made) => `${made.subject} has it as version ${made.version}, with id ${made.id}.` }))),
     checked && (checked.is_compatible ? h("p", { class: "good", role: "status" }, "It is compatible: it can be registered.")
       : h("div", { role: "status" }, h("p", { class: "bad" }, "It is not compatible."), h("ul", {}, checked.messages.map((one) => h("li", {}, visible(one)))))));
 }

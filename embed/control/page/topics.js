@@ -16,9 +16,9 @@ let seen = "";
 
 export async function load({ state, isForced }) {
   const wanted = JSON.stringify([state.revision, choice]);
-  if (!isForced && seen === wanted) return;
-  const [found, groups] = await Promise.all([get("/overview/topics", { ...choice, count: ROWS }), state.group_count ? get("/overview/groups") : []]);
-  noteRates(found);
+  const isOther = isForced || seen !== wanted;
+  const [found, groups] = await Promise.all([isOther ? get("/overview/topics", { ...choice, count: ROWS }) : data.found, state.group_count ? get("/overview/groups") : []]);
+  if (isOther) noteRates(found);
   data = { found, groups };
   seen = wanted;
 }
@@ -32,7 +32,7 @@ export function render({ state, rerender }) {
   return [
     h("h1", { class: "hidden" }, "Topics"),
     h("section", { "aria-labelledby": "topics" },
-      h("h2", { id: "topics" }, "Topics ", h("span", { class: "quiet" }, `${counted(state.topic_count, "topic")} with ${counted(state.partition_count, "partition")}`)),
+      topicsHeading(state),
       h("div", { class: "bar" },
         h("input", { type: "search", id: "search", "aria-label": "Find topics", placeholder: "Find topics (press /)", value: choice.containing,
           oninput: (event) => choose({ containing: event.target.value }) }),
@@ -46,7 +46,10 @@ export function render({ state, rerender }) {
   ];
 }
 
-// --- the table, of which the overview shows a part
+// --- the heading and the table, of which the overview shows a part
+
+export const topicsHeading = (state) => h("h2", { id: "topics" }, "Topics ",
+  h("span", { class: "quiet" }, `${counted(state.topic_count, "topic")} with ${counted(state.partition_count, "partition")}`));
 
 const readings = new Map();
 const rates = new Map();

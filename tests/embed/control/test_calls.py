@@ -104,6 +104,7 @@ def test_partitions_are_keys_of_an_object() -> None:
     [
         (PRODUCE, {}, {}, "/value", "value must be given"),
         (PRODUCE, {"vlaue": "a"}, {}, "/vlaue", "there is no argument vlaue; nearest: 'value'"),
+        (PRODUCE, {"records": []}, {}, "/records", "there is no argument records; POST /seed takes many records"),
         (PRODUCE, {"value": "a"}, {"limit": "1"}, "/limit", "there is no argument limit"),
         (PRODUCE, {"value": "a", "where": "x"}, {}, "/where", "there is no argument where"),
         (PRODUCE, {"value": "a", "self": "x"}, {}, "/self", "there is no argument self"),

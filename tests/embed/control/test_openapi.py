@@ -19,7 +19,7 @@ from kmini.operations import Operations
 from kmini.protocol import messages as m
 from kmini.shared_operations import SharedOperations
 from kmini.testing import Wire
-from support.control_api import Answer, ControlApi
+from support.control_api import PATH_NAMES, Answer, ControlApi
 from support.for_each import for_each
 
 BESIDE = {("GET", f"{PREFIX}/openapi.json")}
@@ -83,18 +83,6 @@ def test_a_broker_documents_no_call_that_only_a_cluster_has(api: ControlApi, clu
     assert f"{PREFIX}/brokers/{{broker}}/kill" in of_cluster
     assert of_broker.keys() < of_cluster.keys()
 
-
-NAMES = {
-    "topic": "orders",
-    "group": "billing",
-    "broker": "1",
-    "transactional_id": "tx-1",
-    "rule": "lost",
-    "snapshot": "seeded",
-    "client_id": "test-*",
-    "subject": "orders-value",
-}
-"""What paths of real calls name."""
 
 QUERIES = {
     f"{PREFIX}/requests/assert-some": "?api=Metadata",
@@ -194,7 +182,7 @@ def test_every_answer_fits_its_schema(request: pytest.FixtureRequest, kind: str)
         assert refused == REFUSED
         for verb, path, _ in operations_of(document):
             if verb == "GET" and path != EVENTS:
-                asked = re.sub(r"{(\w+)}", lambda found: quote(NAMES[found[1]]), path) + QUERIES.get(path, "")
+                asked = re.sub(r"{(\w+)}", lambda found: quote(PATH_NAMES[found[1]]), path) + QUERIES.get(path, "")
                 answer = api.ask(verb, asked.removeprefix(PREFIX))
                 check(document, verb, path, answer)
                 may_fail = path.endswith("/coordinator") and "transaction" in path

@@ -13,21 +13,12 @@ from kmini.operations import Operations
 from kmini.protocol import messages as m
 from kmini.testing import Wire
 from support.broker.sasl_clients import ALICE, SETTINGS, authenticate, handshake, is_served
-from support.control_api import ControlApi
+from support.control_api import PATH_NAMES, ControlApi
 
 TOKEN = "token-of-the-server"
 
 SECRETS = ("wonderland", "admin-secret", "inter-broker-secret", "wrong-guess", "scram-secret", TOKEN)
 """Of users in the settings, of the broker's own account, of a failed and of a stored authentication."""
-
-NAMES = {
-    "topic": "orders",
-    "group": "billing",
-    "broker": "1",
-    "transactional_id": "tx-1",
-    "rule": "lost",
-    "subject": "orders",
-}
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +56,7 @@ def test_no_answer_of_any_get_route_has_a_secret(secured: ControlApi) -> None:
         if "get" in verbs and not path.endswith("/events")
     ]
     paths += [f"{PREFIX}/openapi.json", "/metrics", "/health", "/health/ready", "/nothing"]
-    asked = {re.sub(r"{(\w+)}", lambda found: NAMES[found[1]], path) for path in paths}
+    asked = {re.sub(r"{(\w+)}", lambda found: PATH_NAMES[found[1]], path) for path in paths}
     bodies = {}
     for path in sorted(asked):
         answer = secured.send("GET", path, None, {"Authorization": f"Bearer {TOKEN}"})

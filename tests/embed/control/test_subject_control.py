@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ NOTE_WITH_DEFAULT = {**NOTE, "default": ""}
 
 
 @pytest.fixture
-def registry(tmp_path: str) -> Iterator[RegistryApi]:
+def registry(tmp_path: Path) -> Iterator[RegistryApi]:
     api = RegistryApi(str(tmp_path)).start(SchemaReader())
     yield api
     api.end()
