@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
@@ -255,7 +255,8 @@ async def _view() -> None:
 
 
 def _browse(port: int) -> None:
-    """What a browser does for a view from nothing until it is shown: its scripts, layout and painting."""
+    """What a browser does for a view until it is shown: from nothing, and when it is changed to from another one. The
+    page's own work is that of its scripts, styles and layout; the main thread begins a process and paints as well."""
     import peers  # noqa: F401 (puts tests/ on the path)
     from playwright.sync_api import sync_playwright
 
@@ -264,7 +265,7 @@ def _browse(port: int) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for address in ("/", "/topics", "/groups"):
-            busy_ms = []
+            first, changed = [], []
             for _ in range(ROUNDS):
                 context = browser.new_context()
                 page = context.new_page()
@@ -272,11 +273,26 @@ def _browse(port: int) -> None:
                 devtools.send("Performance.enable")
                 page.goto(f"http://127.0.0.1:{port}/#{address}")
                 page.wait_for_selector(f'html[data-ready="{address}"]')
-                found = {one["name"]: one["value"] for one in devtools.send("Performance.getMetrics")["metrics"]}
-                busy_ms.append(found["TaskDuration"] * 1000)
+                first.append(_busy_ms(devtools))
+                page.evaluate("location.hash = '/requests'")
+                page.wait_for_selector('html[data-ready="/requests"]')
+                before = _busy_ms(devtools)
+                page.evaluate(f"location.hash = '{address}'")
+                page.wait_for_selector(f'html[data-ready="{address}"]')
+                changed.append([now - then for now, then in zip(_busy_ms(devtools), before, strict=True)])
                 context.close()
-            show(f"{address} in Chromium: its main thread", busy_ms, "ms")
+            for what, rounds in (("from nothing", first), ("changed to", changed)):
+                for whose, busy_ms in zip(
+                    ("the page's own work", "Chromium's main thread"), zip(*rounds, strict=True), strict=True
+                ):
+                    show(f"{address} {what}: {whose}", busy_ms, "ms")
         browser.close()
+
+
+def _busy_ms(devtools: Any) -> list[float]:
+    """Milliseconds of the page's own work until now, and of the main thread."""
+    found = {one["name"]: one["value"] * 1000 for one in devtools.send("Performance.getMetrics")["metrics"]}
+    return [sum(found[f"{what}Duration"] for what in ("Script", "RecalcStyle", "Layout")), found["TaskDuration"]]
 
 
 ASKED = """

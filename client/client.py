@@ -33,6 +33,7 @@ from .groups import (
     delete_groups,
     delete_offsets,
     list_groups,
+    rebalance,
 )
 from .list_offsets import OffsetAndTimestamp, list_offset
 from .produce import ProduceResult, produce, produce_batch
@@ -166,6 +167,15 @@ class Client:
     async def delete_groups(self, group_ids: Iterable[str]) -> Outcomes:
         """Delete groups without members, with their offsets; return the error of each by name, None for success."""
         return await delete_groups(self.cluster, group_ids, self._deadline())
+
+    async def rebalance(self, group_id: str) -> None:
+        """Have all members of a group of consumers join again: this client joins, and leaves before they have. In a
+        consumer group (KIP-848) it raises the epoch. A rebalance that is in progress goes on.
+
+        Returns at once; members learn of it by their next heartbeat. Raises GroupIdNotFound, UnknownMemberId for a
+        group without members, and InconsistentGroupProtocol for one that is not of consumers.
+        """
+        await rebalance(self.cluster, group_id, self._deadline())
 
     async def committed_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of a group; none for a group that does not exist."""

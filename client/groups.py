@@ -1,7 +1,8 @@
-"""Consumer groups from outside: list, delete, and committed offsets. `group_descriptions.py` describes them.
+"""Consumer groups from outside: list, delete, committed offsets, and rebalances. `group_descriptions.py` describes
+groups.
 
 A request about one group goes to its coordinator (`ClusterConnections.at_coordinator`), a listing to every broker. The
-client does not join groups.
+client is no member of a group, but for the moment in which it begins a rebalance.
 """
 
 from __future__ import annotations
@@ -10,29 +11,50 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from ..protocol.consumer_protocol import PROTOCOL_TYPE, VERSION_BYTES, ConsumerProtocolSubscription
 from ..protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    InconsistentGroupProtocol,
     KafkaError,
+    MemberIdRequired,
     NotCoordinator,
+    UnknownMemberId,
+)
+from ..protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
 )
 from ..protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ..protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ..protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ..protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ..protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ..protocol.schema import Request
 from ..protocol.topics import TopicPartition
+from ..protocol.uuids import format_uuid, random_uuid
 from .cluster_connections import ClusterConnections
 from .connection import Connection
-from .deadline import Deadline
+from .deadline import Backoff, Deadline
 from .errors import NoBrokerAnswers, check, error_of
+from .group_descriptions import CLASSIC, GroupDescription, describe_group
 from .topics import Outcomes
 
 V = TypeVar("V")
 
 ASK_ELSEWHERE = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 """Errors of a partition that concern the coordinator, and so all partitions: the request is retried."""
+
+STABLE = "Stable"
+"""The state of a classic group in which no rebalance is in progress."""
+
+JOINED_MS = 10_000
+"""The session and the rebalance time-out of this client as a member."""
+
+REASON = "a rebalance was asked for"
+"""Why it joins and leaves, for the broker's log."""
 
 LAST_VERSION_WITH_NAMES = 9
 """The last version of OffsetCommit and OffsetFetch with topic names. Later ones have topic ids, and a group may have
@@ -97,6 +119,77 @@ async def delete_groups(cluster: ClusterConnections, group_ids: Iterable[str], d
 
     wanted = list(dict.fromkeys(group_ids))
     return dict(zip(wanted, await asyncio.gather(*map(delete, wanted)), strict=True))
+
+
+async def rebalance(cluster: ClusterConnections, group_id: str, deadline: Deadline) -> None:
+    """See `Client.rebalance`."""
+    group = await describe_group(cluster, group_id, deadline)
+    if not group.members:
+        raise UnknownMemberId(f"group {group_id} is {group.state}: a rebalance needs members")
+    if group.type != CLASSIC:
+        await _pass_by(cluster, group_id, deadline)
+    elif group.protocol_type != PROTOCOL_TYPE:
+        raise InconsistentGroupProtocol(f"group {group_id} is one of {group.protocol_type}, not of consumers")
+    elif group.state == STABLE:
+        await _rejoin(cluster, group, deadline)
+
+
+async def _rejoin(cluster: ClusterConnections, group: GroupDescription, deadline: Deadline) -> None:
+    """Join a classic group, and leave before its members have joined again: these get all partitions between them."""
+    subscription = b"".join(ConsumerProtocolSubscription(topics=[]).encode(0, bytearray(VERSION_BYTES)))
+    request = JoinGroupRequest(
+        group_id=group.group_id,
+        session_timeout_ms=JOINED_MS,
+        rebalance_timeout_ms=JOINED_MS,
+        member_id="",
+        protocol_type=group.protocol_type,
+        protocols=[JoinGroupRequest.Protocol(name=group.protocol, metadata=subscription)],
+        reason=REASON,
+    )
+    connection = await cluster.open_connection(group.coordinator.node_id, deadline)
+    try:
+        answer: JoinGroupResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        if answer.error_code != MemberIdRequired.code:  # below v4 the first request joins
+            check(answer.error_code)
+        request.member_id = answer.member_id
+        joining = asyncio.ensure_future(connection.send(request, timeout_ms=deadline.remaining_ms))
+        backoff = Backoff(deadline)
+        while not joining.done() and (await describe_group(cluster, group.group_id, deadline)).state == STABLE:
+            if not await backoff.pause():
+                break
+        await _leave(cluster, group.group_id, answer.member_id, deadline)
+        joining.cancel()
+        await asyncio.wait([joining])
+    finally:
+        await connection.close()
+
+
+async def _leave(cluster: ClusterConnections, group_id: str, member_id: str, deadline: Deadline) -> None:
+    member = LeaveGroupRequest.Member(member_id=member_id, reason=REASON)
+    request = LeaveGroupRequest(group_id=group_id, member_id=member_id, members=[member])
+
+    async def attempt(connection: Connection) -> None:
+        response: LeaveGroupResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+        check(response.error_code)
+
+    await cluster.at_coordinator(group_id, deadline, attempt)
+
+
+async def _pass_by(cluster: ClusterConnections, group_id: str, deadline: Deadline) -> None:
+    """Join a consumer group without topics, and leave it: each raises its epoch, and its target is computed anew."""
+
+    async def attempt(connection: Connection) -> None:
+        member_id = format_uuid(random_uuid())
+        for epoch in (0, -1):
+            request = ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=epoch)
+            if epoch == 0:
+                request.rebalance_timeout_ms = JOINED_MS
+                request.subscribed_topic_names, request.topic_partitions = [], []
+            response: ConsumerGroupHeartbeatResponse = await connection.send(request, timeout_ms=deadline.remaining_ms)
+            check(response.error_code, response.error_message)
+            member_id = response.member_id or member_id
+
+    await cluster.at_coordinator(group_id, deadline, attempt)
 
 
 async def committed_offsets(

@@ -348,7 +348,13 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
 """The check of each argument of the methods of a table, by name. Defaults of parameters are not checked."""
 
 
-OTHER_NAMES = {"configs": ("config",), "count": ("wanted", "number"), "wanted": ("count",), "number": ("count",)}
+OTHER_NAMES = {
+    "configs": ("config", "changes"),
+    "config": ("changes",),
+    "count": ("wanted", "number"),
+    "wanted": ("count",),
+    "number": ("count",),
+}
 """What an argument may be called besides: settings are `config`, and a number is a `count`, everywhere."""
 
 

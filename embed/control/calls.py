@@ -27,6 +27,8 @@ OTHER_WAYS = {
 }
 """Arguments that one expects beside another one, and what to write instead."""
 
+_A_SETTING = ("changes", 'settings are in an object: {"changes": {"retention.ms": "1000"}}')
+
 SETTINGS = ("changes", "config")
 """Arguments that are values of settings by their keys."""
 
@@ -57,7 +59,7 @@ class Signature(NamedTuple):
                 name = renamed(name, self.arguments)
                 argument = self.arguments.get(name)
                 if argument is None:
-                    beside, way = OTHER_WAYS.get(name, ("", ""))
+                    beside, way = OTHER_WAYS.get(name, _A_SETTING if "." in name else ("", ""))
                     said = f"; {way}" if beside in self.arguments else nearest(name, self.arguments)
                     raise WrongValue(f"there is no argument {name}{said}", f"/{name}")
                 if value is None and not argument.is_required and argument.default is None:

@@ -125,8 +125,8 @@ class EventStreams:
                 "X-Accel-Buffering": "no",
             }
         )
-        await response.prepare(request)
         with contextlib.suppress(ConnectionError):  # the client has left
+            await response.prepare(request)
             await response.write(f"retry: {RETRY_MS}\n{reader.id_line}\n".encode())
             while not stream.has_ended:
                 stream.wake.clear()

@@ -139,6 +139,16 @@ class RemoteGroupOperations:
         except (GroupIdNotFound, InconsistentGroupProtocol) as error:
             return error.message
 
+    async def rebalance(self) -> None:
+        """Have all members join again, as if one had come or gone: they learn it by their next heartbeat, or poll.
+        Returns at once; `stable` waits until they have. A rebalance that is in progress goes on. A consumer group gets
+        another epoch, and its target assignment is computed anew.
+
+        Raises GroupIdNotFound, UnknownMemberId for a group without members, InconsistentGroupProtocol for one whose
+        members are no consumers, CoordinatorNotAvailable and CoordinatorLoadInProgress.
+        """
+        await self._client.rebalance(self._name)
+
     async def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets by topic and partition, as an administrator does: `commit({("orders", 0): 7})`. A group that
         does not exist is created.
@@ -228,6 +238,7 @@ class _RemoteGroupHandle(RemoteHandle[RemoteGroupOperations]):
     lag = method(RemoteGroupOperations.lag)
     stable = method(RemoteGroupOperations.stable)
     caught_up = method(RemoteGroupOperations.caught_up)
+    rebalance = method(RemoteGroupOperations.rebalance)
     commit = method(RemoteGroupOperations.commit)
     reset_offsets = method(RemoteGroupOperations.reset_offsets)
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from kmini import Broker
+from kmini.protocol.errors import GroupIdNotFound, UnknownMemberId
+from kmini.remote.remote_broker import RemoteBroker
 from support.in_order import contains_in_order
 from support.librdkafka import GroupMember, joining
 from support.transactional_clients import Confluent
@@ -117,6 +119,24 @@ def test_a_member_too_many_is_told() -> None:
 def test_partitions_are_revoked_and_assigned_by_a_forced_rebalance(broker: Broker, member: Member) -> None:
     broker.group(GROUP).rebalance()
     member.wait_for_events(*REBALANCED)
+
+
+def test_a_rebalance_can_be_forced_by_a_client_that_is_no_member(broker: Broker, member: Member) -> None:
+    before = broker.group(GROUP).describe()
+    with RemoteBroker(broker.bootstrap_servers) as remote:
+        remote.group(GROUP).rebalance()
+        member.wait_for_events(*REBALANCED)
+        after = remote.group(GROUP).stable(members=1)
+    assert [one.member_id for one in after.members] == [one.member_id for one in before.members]
+
+
+def test_a_rebalance_cannot_be_forced_by_a_client_where_no_consumers_are(broker: Broker) -> None:
+    broker.group("empty").commit({("orders", 0): 0})
+    with RemoteBroker(broker.bootstrap_servers) as remote:
+        with pytest.raises(UnknownMemberId, match="group empty is Empty: a rebalance needs members"):
+            remote.group("empty").rebalance()
+        with pytest.raises(GroupIdNotFound):
+            remote.group("missing").rebalance()
 
 
 def test_partitions_are_lost_by_a_member_that_is_expelled(broker: Broker, member: Member) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from kmini.protocol.errors import InvalidTxnState, TransactionalIdNotFound
 from kmini.remote.remote_broker import RemoteBroker
 from support.archives import write_archive
 from support.server_process import ServerProcess
+from support.until import until
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "orders"
 
@@ -65,6 +67,29 @@ def test_the_suite_of_the_example_runs_on_apache_kafka_and_skips_what_needs_kmin
 def remote(apache_kafka_server: ServerProcess, topic_names: Callable[[str], str]) -> Iterator[RemoteBroker]:
     with RemoteBroker(apache_kafka_server.bootstrap_servers, prefix=topic_names("fixtures") + "-") as broker:
         yield broker
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_of_apache_kafka_is_made_to_rebalance(remote: RemoteBroker, protocol: str) -> None:
+    orders, billing = remote.prefix + "orders", remote.prefix + protocol
+    remote.create_topic(orders, 2)
+    servers = {"bootstrap.servers": remote.bootstrap_servers}
+    with contextlib.closing(
+        Consumer({**servers, "group.id": billing, "group.protocol": protocol, "auto.offset.reset": "earliest"})
+    ) as consumer:
+        assigned: list[int] = []
+        consumer.subscribe([orders], on_assign=lambda _, partitions: assigned.append(len(partitions)))
+        until(lambda: (consumer.poll(0.05), assigned)[1], poll_s=0)
+        before = remote.group(billing).stable(members=1)
+        remote.group(billing).rebalance()
+        if protocol == "classic":
+            until(lambda: (consumer.poll(0.05), len(assigned) == 2)[1], poll_s=0)
+        after = remote.group(billing).stable(members=1)
+    assert [(one.member_id, one.assignment) for one in after.members] == [
+        (one.member_id, one.assignment) for one in before.members
+    ]
+    if protocol == "consumer":
+        assert after.generation > before.generation
 
 
 def test_transactions_of_apache_kafka_are_seen_waited_for_and_aborted(remote: RemoteBroker) -> None:

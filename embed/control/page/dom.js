@@ -32,11 +32,10 @@ export function patch(shown, fresh) {
     return;
   }
   for (const name of HANDLERS) if (shown[name] !== fresh[name]) shown[name] = fresh[name];
-  for (const { name } of [...shown.attributes]) {
-    if (!fresh.hasAttribute(name) && !(name === "open" && shown.nodeName === "DETAILS")) shown.removeAttribute(name);
-  }
+  const isKept = (name) => name === "open" && shown.nodeName === "DETAILS"; // who looks folds and unfolds
+  for (const { name } of [...shown.attributes]) if (!fresh.hasAttribute(name) && !isKept(name)) shown.removeAttribute(name);
   for (const { name, value } of fresh.attributes) {
-    if (shown.getAttribute(name) !== value && (name !== "value" || shown.nodeName === "OPTION")) shown.setAttribute(name, value);
+    if (!isKept(name) && shown.getAttribute(name) !== value && (name !== "value" || shown.nodeName === "OPTION")) shown.setAttribute(name, value);
   }
   if (!ENTERED.has(shown.nodeName) || (shown.nodeName === "SELECT" && shown !== document.activeElement)) {
     const chosen = shown.nodeName === "SELECT" ? shown.value : null;

@@ -2,7 +2,7 @@
 
 import { asCurl, send } from "/page/api.js";
 import { h, s } from "/page/dom.js";
-import { counted, duration, visible } from "/page/words.js";
+import { counted, duration, number, shortened, visible } from "/page/words.js";
 
 let refreshNow = () => {};
 
@@ -44,6 +44,38 @@ export function showDialog(title, ...nodes) {
   dialog.replaceChildren(h("h2", { id: "dialog-title" }, title), h("div", {}, nodes),
     h("form", { method: "dialog" }, h("button", {}, "Close")));
   if (!dialog.open) dialog.showModal();
+}
+
+/** A number as JSON spells it: a browser's own has 53 bits. */
+class Numeral {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+const MOST_MEMBERS = 500;
+const OPEN_LEVELS = 2;
+
+/** JSON whose objects and arrays fold; null for a text that is neither. */
+export function jsonOf(text) {
+  try {
+    const value = JSON.parse(text, (_, one, at) => (typeof one === "number" && at?.source ? new Numeral(at.source) : one));
+    return value !== null && typeof value === "object" && !(value instanceof Numeral) ? h("div", { class: "json mono" }, folded(value)) : null;
+  } catch {
+    return null;
+  }
+}
+
+function folded(value, label = "", level = 0) {
+  if (value instanceof Numeral) return h("div", {}, label, value.text);
+  if (value === null || typeof value !== "object") return h("div", {}, label, visible(JSON.stringify(value)));
+  const isArray = Array.isArray(value);
+  const members = Object.entries(value);
+  const summary = isArray ? `[${number(members.length)}]` : `{${shortened(Object.keys(value).join(", "))}}`;
+  if (!members.length) return h("div", {}, label, isArray ? "[]" : "{}");
+  return h("details", { open: level < OPEN_LEVELS }, h("summary", {}, label, summary),
+    members.slice(0, MOST_MEMBERS).map(([name, one]) => folded(one, `${isArray ? name : visible(JSON.stringify(name))}: `, level + 1)),
+    members.length > MOST_MEMBERS && h("div", { class: "quiet" }, `and ${number(members.length - MOST_MEMBERS)} more`));
 }
 
 /** Send a request and tell what came of it; whether it was done. */

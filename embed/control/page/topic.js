@@ -3,7 +3,7 @@
 import { anatomy, cleanerWords, fileName } from "/page/anatomy.js";
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, actions, field, link, option, showDialog, table, tell } from "/page/parts.js";
+import { action, actions, field, jsonOf, link, option, showDialog, table, tell } from "/page/parts.js";
 import { ago, bySchema, clockTime, counted, decode, fromBase64, given, number, size, visible } from "/page/words.js";
 
 const COUNT = 50;
@@ -196,7 +196,7 @@ function shown(record, which) {
   if (text === null) return h("em", {}, which === "value" ? "null (tombstone)" : "null");
   if (data.decode === "schema") {
     const found = bySchema(text);
-    return [visible(found.text.slice(0, CUT)),
+    return [(found.text.length <= CUT && found.text.includes("\n") && jsonOf(found.text)) || visible(found.text.slice(0, CUT)),
       found.text.length > CUT && ["… ", h("button", { type: "button", onclick: () => showWhole(record, which) }, `show all ${size(record[`${which}_bytes`])}`)],
       saidOf(found)];
   }
@@ -204,7 +204,8 @@ function shown(record, which) {
   const whole = record[`${which}_bytes`];
   const inTable = bytes.subarray(0, CUT);
   const isCut = whole > inTable.length;
-  return [visible(decode(inTable, isCut && choice.as === "json" ? "text" : choice.as)),
+  const decoded = decode(inTable, choice.as);
+  return [(choice.as === "json" && !isCut && jsonOf(decoded)) || visible(decoded),
     isCut && ["… ", h("button", { type: "button", onclick: () => showWhole(record, which) }, `show all ${size(whole)}`)]];
 }
 
@@ -213,7 +214,8 @@ async function showWhole(record, which) {
     const decodedAs = decodeAs();
     const [{ [which]: whole }] = await get(path`/topics/${name}/latest`, { partition: record.partition, before: record.offset + 1, count: 1, most_bytes: 0, decode: decodedAs, isolation: "all" });
     const found = decodedAs === "schema" ? bySchema(whole) : { text: decode(fromBase64(whole), choice.as) };
-    showDialog(`The ${which} of ${name}-${record.partition} at offset ${record.offset}`, saidOf(found), h("pre", { class: "code", tabindex: "0" }, visible(found.text)));
+    showDialog(`The ${which} of ${name}-${record.partition} at offset ${record.offset}`, saidOf(found),
+      (choice.as !== "hex" && jsonOf(found.text)) || h("pre", { class: "code", tabindex: "0" }, visible(found.text)));
   } catch (error) {
     tell(error.message, true);
   }

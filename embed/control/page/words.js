@@ -69,7 +69,7 @@ export function fromBase64(text) {
 
 const strict = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Bytes as "text", "json" or "hex". What is no UTF-8 is shown as hex. */
+/** Bytes as text, or as "hex". What is no UTF-8 is shown as hex. */
 export function decode(bytes, as) {
   if (as !== "hex") {
     let text;
@@ -77,13 +77,6 @@ export function decode(bytes, as) {
       text = strict().decode(bytes, { stream: true }); // the end may be cut within a character
     } catch {
       return hex(bytes);
-    }
-    if (as === "json") {
-      try {
-        return JSON.stringify(JSON.parse(text), null, 2);
-      } catch {
-        return text;
-      }
     }
     return text;
   }

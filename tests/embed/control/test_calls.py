@@ -10,6 +10,7 @@ import pytest
 
 from kmini.cluster_operations import ClusterOperations
 from kmini.control.calls import ONLY_PYTHON, Signature, argument_schema, signature_of
+from kmini.control.control_operations import TopicControl
 from kmini.control.json_kinds import WrongValue
 from kmini.control.routes import ROUTES, Route
 from kmini.journal_handle import RequestOperations
@@ -50,6 +51,7 @@ def test_every_method_has_a_signature_in_json(name: str) -> None:
 PRODUCE = signature_of(TopicOperations.produce)
 RECORDS = signature_of(TopicOperations.records)
 DELETE = signature_of(TopicOperations.delete_records)
+ALTER = signature_of(TopicControl.alter_configs)
 COUNT = signature_of(RequestOperations.count)
 
 
@@ -105,6 +107,7 @@ def test_partitions_are_keys_of_an_object() -> None:
         (PRODUCE, {}, {}, "/value", "value must be given"),
         (PRODUCE, {"vlaue": "a"}, {}, "/vlaue", "there is no argument vlaue; nearest: 'value'"),
         (PRODUCE, {"records": []}, {}, "/records", "there is no argument records; POST /seed takes many records"),
+        (ALTER, {"retention.ms": "7"}, {}, "/retention.ms", 'in an object: {"changes": {"retention.ms": "1000"}}'),
         (PRODUCE, {"value": "a"}, {"limit": "1"}, "/limit", "there is no argument limit"),
         (PRODUCE, {"value": "a", "where": "x"}, {}, "/where", "there is no argument where"),
         (PRODUCE, {"value": "a", "self": "x"}, {}, "/self", "there is no argument self"),

@@ -24,7 +24,7 @@ def test_the_settings_of_a_topic_are_read_and_changed_and_taken_back(api: Contro
     changed = settings(api, "/topics/orders")
     assert (changed["retention.ms"]["value"], changed["retention.ms"]["is_default"]) == ("7", False)
     assert api.done("GET", "/topics/orders")["configs"] == {"retention.ms": "7", "cleanup.policy": "compact,delete"}
-    api.done("PATCH", "/topics/orders/configs", {"changes": {"retention.ms": None}})
+    api.done("PATCH", "/topics/orders/configs", {"configs": {"retention.ms": None}})
     assert settings(api, "/topics/orders")["retention.ms"] == before
     assert settings(api, "/topics/orders")["cleanup.policy"]["value"] == "compact,delete"
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import socket
 from http.client import HTTPConnection
+from unittest.mock import AsyncMock, Mock
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from kmini.broker.journal import request_journal
 from kmini.control import event_ring, events
@@ -49,6 +51,13 @@ def test_a_stream_goes_on_over_a_crash(stream: Open, broker: ConnectedBroker) ->
     assert [source.next()[0], source.next()[0]] == ["broker-down", "broker-up"]
     broker.produce("orders", b"v")
     assert source.next()[0] == "records"
+
+
+def test_a_client_that_has_left_before_its_stream_begins_is_no_failure(server: ControlApi) -> None:
+    writer = Mock(write_headers=AsyncMock(side_effect=ConnectionResetError))
+    request = make_mocked_request("GET", PATH, writer=writer)
+    server.run(events.EventStreams(server.steered).serve(request))
+    writer.write_headers.assert_awaited_once()
 
 
 def test_a_client_that_comes_back_is_told_what_it_missed(

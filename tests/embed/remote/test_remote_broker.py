@@ -79,8 +79,8 @@ def test_a_method_that_a_broker_has_and_the_protocol_has_not_is_refused_when_it_
         remote.clock.advance("7d")
     with pytest.raises(NeedsKmini, match='needs kmini: records with isolation="all"'):
         remote.records("orders", isolation="all")
-    with pytest.raises(NeedsKmini, match=r"^needs kmini: group\.rebalance$"):
-        remote.group("billing").rebalance()
+    with pytest.raises(NeedsKmini, match=r"^needs kmini: group\.expel$"):
+        remote.group("billing").expel("billing-1")
     with pytest.raises(NeedsKmini, match=r"^needs kmini: topic\.compact$"):
         remote.topic("orders").compact()
     with pytest.raises(AttributeError, match="no attribute 'clocks'"):
