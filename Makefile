@@ -45,7 +45,7 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/python .ci/lint.py
 	$(BIN)/python .ci/lint_tests.py
 
-links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), after a module of embed/ or a folder came or went
+links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), after a folder came or went
 	$(BIN)/python .ci/links.py
 
 wheel: $(VENV)/bin/python ## dist/kmini-*.whl, for machines with this system and this Python: 40 s of processor time

@@ -12,9 +12,7 @@ import sys
 import zlib
 from pathlib import Path
 
-PACKAGES = {"embed": "kmini"} | {
-    folder: f"kmini.{folder}" for folder in ("protocol", "storage", "client", "broker", "graduation", "pipeline")
-}
+PACKAGES = {init.parent.name: f"kmini.{init.parent.name}" for init in Path().glob("*/__init__.py")} | {"embed": "kmini"}
 """The package of each root folder."""
 
 COMPILED = (

@@ -15,8 +15,7 @@ TREE = ROOT / ".typing" / "kmini"
 def targets() -> dict[str, Path]:
     """What each link points to, by its name: what lies in `embed/`, and the folders of the other packages."""
     found = {path.name: path for path in (ROOT / "embed").iterdir() if path.suffix == ".py" or path.name == "py.typed"}
-    for folder in (ROOT, ROOT / "embed"):
-        found |= {init.parent.name: init.parent for init in folder.glob("*/__init__.py")}
+    found |= {init.parent.name: init.parent for init in ROOT.glob("*/__init__.py")}
     del found["embed"]
     return found
 

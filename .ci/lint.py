@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("protocol", "storage", "client", "broker", "graduation", "pipeline")
+SOURCES = tuple(sorted(init.parent.name for init in ROOT.glob("*/__init__.py")))
+PACKAGES = tuple(name for name in SOURCES if name != "embed")
 """Folders that are packages below `kmini`; embed/ is `kmini` itself."""
-SOURCES = (*PACKAGES, "embed")
 FOLDERS = (*SOURCES, "tests", "bench", "docs", "examples", "docker", "config")
 
 Findings = Iterator[str]
@@ -257,7 +257,7 @@ def untested_findings() -> Findings:
 
     from kmini.doctor.findings import FINDINGS, LEVELS
 
-    page, tests = ROOT / "embed" / "doctor" / "findings.py", tests_of_findings()
+    page, tests = ROOT / "doctor" / "findings.py", tests_of_findings()
     for name, kind in FINDINGS.items():
         if name not in tests:
             yield at(page, 1, f"no test plants the finding {name}")

@@ -42,8 +42,8 @@ from kmini.storage.cleaner.throttle import Throttle
 from kmini.storage.cleaner.worker import CleaningWork, swap_in
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.log_config import LogConfig
-from kmini.storage.log_creation import create_log
 from kmini.storage.log_environment import LogEnvironment
+from kmini.storage.log_manager import create_log
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords
 from support.server_process import kafka_command

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
-    from kmini.control.steered import Steered
+    from kmini.control.managed_brokers import ManagedBrokers
 
 ROUNDS = 10
 PARTITIONS = 1_000
@@ -65,23 +65,23 @@ async def plain(begun_s: float) -> None:
         await broker.stop()
 
 
-async def steered(begun_s: float) -> None:
-    """A broker that can be steered, without its server."""
-    await _steered(begun_s, with_server=False)
+async def managed(begun_s: float) -> None:
+    """A broker that can be managed, without its server."""
+    await _managed(begun_s, with_server=False)
 
 
 async def controlled(begun_s: float) -> None:
-    """A broker that can be steered, and its server."""
-    await _steered(begun_s, with_server=True)
+    """A broker that can be managed, and its server."""
+    await _managed(begun_s, with_server=True)
 
 
-async def _steered(begun_s: float, *, with_server: bool) -> None:
+async def _managed(begun_s: float, *, with_server: bool) -> None:
     from kmini.broker.settings.broker_config import BrokerConfig
-    from kmini.control.steered import Steered
+    from kmini.control.managed_brokers import ManagedBrokers
 
     with tempfile.TemporaryDirectory() as directory:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
-        served = Steered([config], directory, lambda broker: None, is_temporary=False)
+        served = ManagedBrokers([config], directory, lambda broker: None, is_temporary=False)
         await served.start()
         if with_server:
             from kmini.control.control_server import ControlServer
@@ -100,7 +100,7 @@ def start() -> None:
     bench = __file__.rpartition("/")[0] or "."
     for name, case in (
         ("a broker", "plain"),
-        ("a broker that can be steered", "steered"),
+        ("a broker that can be managed", "managed"),
         ("a broker and its control server", "controlled"),
     ):
         measured = [_run_child(CHILD.format(bench=bench, case=case)) for _ in range(ROUNDS)]
@@ -146,15 +146,15 @@ async def _metrics() -> None:
 
 
 @asynccontextmanager
-async def _served(create_topics: Callable[[BrokerServer], None]) -> AsyncIterator[tuple[Steered, int]]:
+async def _served(create_topics: Callable[[BrokerServer], None]) -> AsyncIterator[tuple[ManagedBrokers, int]]:
     """A broker with topics, and the port of its control server."""
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.control.control_server import ControlServer
-    from kmini.control.steered import Steered
+    from kmini.control.managed_brokers import ManagedBrokers
 
     with tempfile.TemporaryDirectory() as directory:
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
-        served = Steered([config], directory, create_topics, is_temporary=True)
+        served = ManagedBrokers([config], directory, create_topics, is_temporary=True)
         await served.start()
         server = ControlServer(served)
         listening = socket.create_server(("127.0.0.1", 0))
@@ -227,7 +227,7 @@ def view() -> None:
 
 async def _view() -> None:
     from kmini.broker.controller import topics
-    from kmini.control.page_files import page_files
+    from kmini.control.control_server import page_files
 
     names = [f"orders-{number:04}" for number in range(TOPICS)]
 

@@ -251,8 +251,8 @@ def machine() -> str:
 def compile_packages() -> None:
     """Write the byte code of the packages, as an installation does: else each start would compile them again where
     PYTHONDONTWRITEBYTECODE is set."""
-    for folder in ("broker", "client", "embed", "protocol", "storage"):
-        compileall.compile_dir(BENCH.parent / folder, quiet=1)
+    for package in BENCH.parent.glob("*/__init__.py"):
+        compileall.compile_dir(package.parent, quiet=1)
 
 
 def page(*, quick: bool) -> str:

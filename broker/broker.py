@@ -31,7 +31,6 @@ from .long_work import LongWork
 from .metrics import Metrics
 from .network.event_loop import descriptors_for_files
 from .network.socket_server import Server
-from .opening import open_controller, recover_logs
 from .purgatory import Purgatory
 from .replication.fetch_sessions import FetchSessions
 from .replication.reconciliation import reconcile
@@ -42,6 +41,7 @@ from .security.inter_broker import inter_broker_listener
 from .services import Services
 from .settings.broker_config import BrokerConfig
 from .settings.dynamic_config import DynamicBrokerConfig
+from .startup import open_controller, recover_logs
 
 if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
@@ -266,7 +266,7 @@ class BrokerServer:
         await self._close(clean=False)
         log.info("node %d was killed", self.node_id)
 
-    # --- a reset, whose steps are in resetting.py
+    # --- a reset, whose steps are in reset.py
 
     async def empty(self) -> None:
         """Stop every part but the server, which is suspended, and move the logs away. Raises OSError."""

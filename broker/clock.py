@@ -24,6 +24,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 from itertools import count
 
+from ..protocol.errors import InvalidArgument, InvalidState, InvalidType
 from ..protocol.topics import TopicPartition
 
 log = logging.getLogger("kmini.clock")
@@ -48,11 +49,13 @@ def milliseconds(duration: Duration) -> int:
     if isinstance(duration, int):
         return duration
     if not isinstance(duration, str):
-        raise TypeError(f"{duration!r} is no duration: it is milliseconds as an int, a str as 1h30m, or a timedelta")
+        raise InvalidType(f"{duration!r} is no duration: it is milliseconds as an int, a str as 1h30m, or a timedelta")
     text = duration.replace(" ", "")
     parts = [(number, _WORDS.get(unit.removesuffix("s"), unit)) for number, unit in re.findall(_PART, text)]
     if not re.fullmatch(f"(?:{_PART})+", text) or any(unit not in _UNITS_MS for _, unit in parts):
-        raise ValueError(f"{duration!r} is no duration: it is numbers with units ({', '.join(_UNITS_MS)}), as in 1h30m")
+        raise InvalidArgument(
+            f"{duration!r} is no duration: it is numbers with units ({', '.join(_UNITS_MS)}), as in 1h30m"
+        )
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
 
 
@@ -244,7 +247,7 @@ class MovableClock(Clock):
         """
         duration_ms = milliseconds(duration)
         if duration_ms < 0:
-            raise ValueError(f"the clock advances forward only, not by {duration_ms} ms: turn_back turns it back")
+            raise InvalidArgument(f"the clock advances forward only, not by {duration_ms} ms: turn_back turns it back")
         async with self._one_at_a_time:
             now_ms = self.now_ms()
             move = self.move = Move(now_ms, now_ms + duration_ms)
@@ -272,7 +275,7 @@ class MovableClock(Clock):
         timers of a machine do whose clock is corrected. ValueError for what is no duration, or a negative one."""
         duration_ms = milliseconds(duration)
         if duration_ms < 0:
-            raise ValueError(f"the clock is turned back by a positive duration, not by {duration_ms} ms")
+            raise InvalidArgument(f"the clock is turned back by a positive duration, not by {duration_ms} ms")
         for timer in self._timers:
             timer.due_ms -= duration_ms
         self._ahead_ms -= duration_ms
@@ -313,7 +316,7 @@ class MovableClock(Clock):
             self._check_not_set_back(times_set_back)
             if move.is_stopped:
                 done_ms = self.now_ms() - move.began_ms
-                raise RuntimeError(f"the move of the clock was stopped after {in_days(done_ms)} of its time")
+                raise InvalidState(f"the move of the clock was stopped after {in_days(done_ms)} of its time")
             if time.perf_counter() >= told_s + TOLD_EVERY_S:
                 told_s = time.perf_counter()
                 self._moved()
@@ -332,7 +335,7 @@ class MovableClock(Clock):
     def _check_not_set_back(self, times_set_back: int) -> None:
         """Raise RuntimeError if the clock was set back since it had been `times_set_back` times."""
         if self._times_set_back != times_set_back:
-            raise RuntimeError("the clock was set back to the wall clock while it was advanced")
+            raise InvalidState("the clock was set back to the wall clock while it was advanced")
 
     async def _run(self, timer: Timer) -> None:
         task = self._fire(timer)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..protocol.errors import UnknownTopicOrPartition
+from ..protocol.errors import InvalidArgument, UnknownTopicOrPartition
 from ..protocol.topics import TopicPartition
 from ..storage.filenames import broker_directory
 from ..storage.filesystem import OsFileSystem
@@ -26,7 +26,7 @@ from .controller.controller import Controller
 from .controller.topics import is_unclean_election_allowed
 from .controller.topology import BrokerRegistration, PartitionState
 from .network.kept_ports import KeptPorts
-from .resetting import ResetReport, empty, successor_of
+from .reset import ResetReport, empty, successor_of
 from .scheduler import Periodic, in_thread
 from .security.inter_broker import inter_broker_connection
 from .settings.broker_config import BrokerConfig, ConfigError
@@ -169,7 +169,7 @@ class LocalCluster:
         self.controller.close(clean=keeps_data)
 
     async def reset(self, keep: Collection[str] = (), saved: Saved | None = None) -> ResetReport:
-        """Make the cluster as it was right after its start, or when it was `saved`: `resetting.py` says how. Brokers
+        """Make the cluster as it was right after its start, or when it was `saved`: `reset.py` says how. Brokers
         that do not run are started, those that are paused or cut off are reached again. Raises what the start of a
         broker does."""
         try:
@@ -236,7 +236,7 @@ class LocalCluster:
     async def restart(self, node_id: int) -> BrokerServer:
         """Start a broker that was stopped or killed: same port, same data. KeyError for one that there never was."""
         if node_id in self.brokers or node_id in self._starting:
-            raise ValueError(f"broker {node_id} runs")
+            raise InvalidArgument(f"broker {node_id} runs")
         self._starting.add(node_id)
         try:
             broker = await self._start(node_id)
@@ -280,7 +280,7 @@ class LocalCluster:
     def _check_connected(self, node_id: int) -> None:
         """ValueError for a broker that is cut off or paused: a second fence would outlive `reconnect`."""
         if node_id in self._fences:
-            raise ValueError(f"broker {node_id} is cut off or paused already")
+            raise InvalidArgument(f"broker {node_id} is cut off or paused already")
 
     async def pause(self, node_id: int) -> None:
         """Have one broker stand still, as SIGSTOP does: clients wait, and after `broker.session.timeout.ms` it counts
@@ -307,7 +307,7 @@ class LocalCluster:
         """End `cut_off` or `pause`: the broker learns what has changed, and catches up. ValueError if it is
         neither cut off nor paused."""
         if node_id not in self._fences:
-            raise ValueError(f"broker {node_id} is neither cut off nor paused")
+            raise InvalidArgument(f"broker {node_id} is neither cut off nor paused")
         self._fences.pop(node_id).cancel()
         broker = self.brokers[node_id]
         self._note(node_id, "was reconnected")

@@ -6,7 +6,7 @@
         broker-1/           the log directory of a broker, as a clean shutdown leaves it
 
 Whole segments are linked, so a snapshot of a gigabyte takes no time and no room (`storage/log_snapshots.py`). To
-restore one is a reset that ends with its data in the place of none (`resetting.py`).
+restore one is a reset that ends with its data in the place of none (`reset.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..protocol.errors import Answer, InvalidArgument
 from ..storage import log_snapshots
 from ..storage.filenames import DATABASE, broker_directory
 from ..storage.filesystem import write_atomically
@@ -38,7 +39,7 @@ _ROUNDS = 20
 """Times that the logs are sealed before a snapshot is given up, because a program in this process keeps writing."""
 
 
-class SnapshotError(Exception):
+class SnapshotError(Answer):
     """A snapshot cannot be taken or restored; the message says why."""
 
 
@@ -81,7 +82,9 @@ def directory_of(data_dir: str, name: str | None) -> str:
 def check_name(argument: str, name: str) -> None:
     """Raise ValueError for a name that is none for a directory."""
     if not re.fullmatch(_NAME, name):
-        raise ValueError(f"{argument}={name!r}: must be letters, digits, dots, dashes and underscores, at most 100")
+        raise InvalidArgument(
+            f"{argument}={name!r}: must be letters, digits, dots, dashes and underscores, at most 100"
+        )
 
 
 def names(data_dir: str) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markdown_page import NOTE, one_line, table
 
-from kmini.cluster_operations import ClusterOperations
 from kmini.control.openapi import openapi_document
-from kmini.operations import Operations
+from kmini.testkit.cluster_operations import ClusterOperations
+from kmini.testkit.operations import Operations
 
 
 def control_api() -> str:

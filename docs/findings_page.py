@@ -11,7 +11,7 @@ from markdown_page import NOTE, table
 from kmini.doctor.findings import FINDINGS
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ("tests/embed/doctor", "tests/oracle")
+TESTS = ("tests/doctor", "tests/oracle")
 """The folders of the tests: every file of the first, and those named after doctor of the second."""
 
 INTRODUCTION = """\

@@ -16,78 +16,78 @@ if os.environ.get("KMINI_PURE"):
     prefer_sources()
 
 if TYPE_CHECKING:
-    from kmini.arrivals import RecordsMissing
     from kmini.broker.controller.controller import ControllerError
     from kmini.broker.journal.entries import JournalEntry
     from kmini.broker.network.socket_server import PortTaken
-    from kmini.broker.resetting import ResetReport
+    from kmini.broker.reset import ResetReport
     from kmini.broker.settings.broker_config import ConfigError
     from kmini.broker.snapshots import Snapshot, SnapshotError
-    from kmini.client_connections import ClientConnection
-    from kmini.clock_handle import AsyncClock, Clock
-    from kmini.cluster import AsyncCluster, Cluster, ReplicaOffsets
-    from kmini.contents import PartitionOffsets, Record
     from kmini.control.connected import connect
-    from kmini.descriptions import GroupDescription, GroupMember, OpenTransaction
-    from kmini.embedded import AsyncBroker, Broker
-    from kmini.expectation import Expectation
-    from kmini.fault_draft import FaultDraft
-    from kmini.fault_handle import AsyncFault, AsyncFaults, Fault, Faults
-    from kmini.group_handle import AsyncGroup, Group
-    from kmini.journal_handle import AsyncRequests, Requests, RequestsLost
     from kmini.protocol.errors import KafkaError
     from kmini.pytest_plugin.leftovers import KafkaTestWarning
-    from kmini.seeds import SeedError
-    from kmini.selection import Mark
-    from kmini.shared_operations import BrokerNotRunning
-    from kmini.topic_handle import AsyncTopic, Topic, TopicPartitionState
-    from kmini.transaction_handle import AsyncTransactions, Transactions
-    from kmini.waiting import NotInTime
+    from kmini.testkit.arrivals import RecordsMissing
+    from kmini.testkit.client_connections import ClientConnection
+    from kmini.testkit.clock_handle import AsyncClock, Clock
+    from kmini.testkit.cluster import AsyncCluster, Cluster, ReplicaOffsets
+    from kmini.testkit.contents import PartitionOffsets, Record
+    from kmini.testkit.descriptions import GroupDescription, GroupMember, OpenTransaction
+    from kmini.testkit.embedded import AsyncBroker, Broker
+    from kmini.testkit.expectation import Expectation
+    from kmini.testkit.fault_draft import FaultDraft
+    from kmini.testkit.fault_handle import AsyncFault, AsyncFaults, Fault, Faults
+    from kmini.testkit.group_handle import AsyncGroup, Group
+    from kmini.testkit.journal_handle import AsyncRequests, Requests, RequestsLost
+    from kmini.testkit.seeds import SeedError
+    from kmini.testkit.selection import Mark
+    from kmini.testkit.shared_operations import BrokerNotRunning
+    from kmini.testkit.topic_handle import AsyncTopic, Topic, TopicPartitionState
+    from kmini.testkit.transaction_handle import AsyncTransactions, Transactions
+    from kmini.testkit.waiting import NotInTime
 
 _HOMES = {
-    "AsyncBroker": "embedded",
-    "AsyncClock": "clock_handle",
-    "AsyncCluster": "cluster",
-    "AsyncFault": "fault_handle",
-    "AsyncFaults": "fault_handle",
-    "AsyncGroup": "group_handle",
-    "AsyncRequests": "journal_handle",
-    "AsyncTopic": "topic_handle",
-    "AsyncTransactions": "transaction_handle",
-    "Broker": "embedded",
-    "BrokerNotRunning": "shared_operations",
-    "ClientConnection": "client_connections",
-    "Clock": "clock_handle",
-    "Cluster": "cluster",
+    "AsyncBroker": "testkit.embedded",
+    "AsyncClock": "testkit.clock_handle",
+    "AsyncCluster": "testkit.cluster",
+    "AsyncFault": "testkit.fault_handle",
+    "AsyncFaults": "testkit.fault_handle",
+    "AsyncGroup": "testkit.group_handle",
+    "AsyncRequests": "testkit.journal_handle",
+    "AsyncTopic": "testkit.topic_handle",
+    "AsyncTransactions": "testkit.transaction_handle",
+    "Broker": "testkit.embedded",
+    "BrokerNotRunning": "testkit.shared_operations",
+    "ClientConnection": "testkit.client_connections",
+    "Clock": "testkit.clock_handle",
+    "Cluster": "testkit.cluster",
     "ConfigError": "broker.settings.broker_config",
     "ControllerError": "broker.controller.controller",
-    "Expectation": "expectation",
-    "Fault": "fault_handle",
-    "FaultDraft": "fault_draft",
-    "Faults": "fault_handle",
-    "Group": "group_handle",
-    "GroupDescription": "descriptions",
-    "GroupMember": "descriptions",
+    "Expectation": "testkit.expectation",
+    "Fault": "testkit.fault_handle",
+    "FaultDraft": "testkit.fault_draft",
+    "Faults": "testkit.fault_handle",
+    "Group": "testkit.group_handle",
+    "GroupDescription": "testkit.descriptions",
+    "GroupMember": "testkit.descriptions",
     "JournalEntry": "broker.journal.entries",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
-    "Mark": "selection",
-    "NotInTime": "waiting",
-    "OpenTransaction": "descriptions",
-    "PartitionOffsets": "contents",
+    "Mark": "testkit.selection",
+    "NotInTime": "testkit.waiting",
+    "OpenTransaction": "testkit.descriptions",
+    "PartitionOffsets": "testkit.contents",
     "PortTaken": "broker.network.socket_server",
-    "Record": "contents",
-    "RecordsMissing": "arrivals",
-    "ReplicaOffsets": "cluster",
-    "Requests": "journal_handle",
-    "RequestsLost": "journal_handle",
-    "ResetReport": "broker.resetting",
-    "SeedError": "seeds",
+    "Record": "testkit.contents",
+    "RecordsMissing": "testkit.arrivals",
+    "ReplicaOffsets": "testkit.cluster",
+    "Requests": "testkit.journal_handle",
+    "RequestsLost": "testkit.journal_handle",
+    "ResetReport": "broker.reset",
+    "SeedError": "testkit.seeds",
     "Snapshot": "broker.snapshots",
     "SnapshotError": "broker.snapshots",
-    "Topic": "topic_handle",
-    "TopicPartitionState": "topic_handle",
-    "Transactions": "transaction_handle",
+    "Topic": "testkit.topic_handle",
+    "TopicPartitionState": "testkit.topic_handle",
+    "Transactions": "testkit.transaction_handle",
     "connect": "control.connected",
 }
 """The module of each public name."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from kmini import record_arguments
 from kmini.protocol.records.record import TOMBSTONE_HEADER
+from kmini.testkit import record_arguments
 
 __all__ = ["TOMBSTONE", "TOMBSTONE_HEADER", "Tombstone", "is_tombstone", "tombstone"]
 

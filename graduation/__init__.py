@@ -3,7 +3,6 @@
 - `graduate`: the whole, in order
 - `source`: reads and locks the data directory, and selects one replica of each partition
 - `partition_files`: copies or links the logs; `tombstone_conversion` converts flagged tombstones
-- `internal_state`: what groups and transactions have stored
 - `metadata_log`: topics, settings, users and rules as records of Kafka's metadata log; `snapshot_file` writes them
 - `server_properties`: the settings that Kafka starts with
 """

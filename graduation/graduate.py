@@ -14,24 +14,28 @@ The data directory is not changed. A graduation that fails removes its output.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from ..broker.controller.topology import Topic
+from ..broker.coordinators.internal_records import last_values
+from ..broker.groups.group_loader import read_groups
 from ..protocol.records.batch import NO_PRODUCER_ID
-from ..protocol.topics import TopicPartition
+from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ..protocol.uuids import random_uuid
 from ..storage import filenames
+from ..storage.background_work import Deletions
 from ..storage.filenames import PRODUCER_SNAPSHOT, parse_segment_file, partition_directory, segment_path
 from ..storage.filesystem import FileSystem, OsFileSystem, write_atomically
 from ..storage.log_config import LogConfig
 from ..storage.log_dir_files import MetaProperties, write_clean_shutdown, write_meta_properties
+from ..storage.log_environment import LogEnvironment
 from ..storage.offset_checkpoint_file import write_offsets
 from ..storage.producers.producer_snapshot import SnapshotCorrupt, decode_snapshot
-from .internal_state import internal_state
+from ..storage.recovery import load_log
 from .kafka_settings import ChangedSetting
 from .metadata_log import BROKER_EPOCH, KafkaSettings, Node, metadata_records, quorum_records, settings_of
 from .partition_files import CopiedFolder, Copier, remove_contents
@@ -289,3 +293,45 @@ def _topic_reports(source: Source, folders: list[CopiedFolder]) -> Iterator[Topi
             sum(folder.linked_bytes for _, folder in pairs_of_topic),
             sum(folder.tombstones for _, folder in pairs_of_topic),
         )
+
+
+# --- what groups and transactions have stored
+
+
+class InternalState(NamedTuple):
+    """The state that Kafka's coordinators will load."""
+
+    groups: int
+    committed_offsets: int
+    """Committed offsets of all groups; one for each partition."""
+    transactional_ids: int
+
+
+def internal_state(
+    filesystem: FileSystem, out: str, partitions: Iterable[SourcePartition], now_ms: int
+) -> InternalState:
+    """Read the logs of internal topics in the new directory, one partition at a time."""
+    environment = LogEnvironment(filesystem, [], Deletions(filesystem), lambda: now_ms)
+    groups = offsets = transactional_ids = 0
+    for partition in partitions:
+        if partition.topic.name not in (CONSUMER_OFFSETS, TRANSACTION_STATE) or not partition.replica.log_end_offset:
+            continue
+        log = load_log(
+            environment,
+            os.path.join(out, partition_directory(partition.topic_partition)),
+            partition.topic_partition,
+            LogConfig(),
+            is_clean=True,
+            recovery_point=partition.replica.log_end_offset,
+            log_start_offset=partition.replica.log_start_offset,
+        )
+        try:
+            if partition.topic.name == CONSUMER_OFFSETS:
+                loaded = read_groups(log)
+                groups += len(loaded)
+                offsets += sum(len(group.offsets) for group in loaded.values())
+            else:
+                transactional_ids += len(last_values(log))
+        finally:
+            log.segments.close()
+    return InternalState(groups, offsets, transactional_ids)

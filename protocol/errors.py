@@ -1,8 +1,8 @@
 """Every error Kafka's protocol has, as an exception: raised anywhere, turned into a code at one place.
 
 `KafkaError` and its subclasses are answers: a request was understood and the answer is no. `MalformedMessage` is not:
-the peer broke the protocol itself, nothing can be answered, and its connection is closed. Misuse of our own functions
-is a plain `ValueError` or `TypeError`.
+the peer broke the protocol itself, nothing can be answered, and its connection is closed. A program that calls us gets
+answers of other kinds, too, which are a `ValueError`, a `TypeError`, a `RuntimeError` or an `AssertionError` as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,27 @@ class _KafkaName:
 _UNDERSCORES = {ord(letter): f"_{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
-class KafkaError(Exception):
+class Answer(Exception):
+    """An error that answers a caller: its text says all, and no line of ours would say more."""
+
+
+class InvalidArgument(Answer, ValueError):
+    """A value is not one that may be given."""
+
+
+class InvalidType(Answer, TypeError):
+    """A value is not of a type that may be given."""
+
+
+class InvalidState(Answer, RuntimeError):
+    """What was asked for cannot be done now, or not here."""
+
+
+class ExpectationFailed(Answer, AssertionError):
+    """What a test expects is not so."""
+
+
+class KafkaError(Answer):
     """A request, or a part of it, is refused; `code` is what the peer is told.
 
     `retriable` is what Kafka's own clients take it for: the same request may succeed later. The message is for people;

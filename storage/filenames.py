@@ -2,7 +2,7 @@
 
     DATA_DIR/kmini.db                       topics, ids, configs (broker/controller/database.py)
     DATA_DIR/.lock
-    DATA_DIR/.init-done.json                files of an init directory that were run (embed/cli/init_done.py)
+    DATA_DIR/.init-done.json                files of an init directory that were run (cli/init_directory.py)
     DATA_DIR/broker-1/                      a Kafka log directory
         .lock  .kafka_cleanshutdown  meta.properties  <four offset checkpoints>
         orders-0/                           a partition's log; the partition is after the last dash

@@ -40,7 +40,7 @@ from .validation import ValidatedRecords, continuing_batches
 
 
 class PartitionLog:
-    """The log of one partition; see above. Made by `create_log` (log_creation.py) or by `load_log` (recovery.py)."""
+    """The log of one partition; see above. Made by `create_log` (log_manager.py) or by `load_log` (recovery.py)."""
 
     __slots__ = (
         "_disk",
@@ -179,7 +179,7 @@ class PartitionLog:
             self.leader_epochs.assign(leader_epoch, first_offset)
         if change is not None:
             self._commit(change)
-        return tuple.__new__(AppendInfo, (first_offset, last_offset, log_append_time_ms, False))  # cheap (DESIGN.md)
+        return tuple.__new__(AppendInfo, (first_offset, last_offset, log_append_time_ms, False))  # cheap (COSTS.md)
 
     def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> AppendInfo | None:
         """Write batches as the leader sent them, with their offsets and epochs; return None if none is left to write.
@@ -218,7 +218,7 @@ class PartitionLog:
                 self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if update is not None:
             self._commit(update)
-        return tuple.__new__(AppendInfo, (first_offset, last_offset, NO_TIMESTAMP, False))  # cheap (DESIGN.md)
+        return tuple.__new__(AppendInfo, (first_offset, last_offset, NO_TIMESTAMP, False))  # cheap (COSTS.md)
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """Let a new leader's epoch begin at the log end offset, before its first append."""

@@ -17,9 +17,10 @@ from .background_work import BackgroundWork, Deletions
 from .filenames import partition_directory
 from .filesystem import FileSystem, make_directory_durable
 from .filesystem import Lock as FileLock
+from .flush import DiskState
+from .leader_epochs import LeaderEpochs
 from .log import PartitionLog
 from .log_config import LogConfig
-from .log_creation import create_log
 from .log_dir_files import (
     CorruptMetadata,
     LaterMetadata,
@@ -33,9 +34,11 @@ from .log_dir_files import (
 )
 from .log_environment import LogEnvironment
 from .offset_checkpoint_file import CorruptCheckpoint
-from .producers.producer_state import DEFAULT_EXPIRATION_MS
+from .producers.producer_state import DEFAULT_EXPIRATION_MS, ProducerStates
 from .recovery import LogLoader
 from .retention import apply_retention
+from .segment import Segment
+from .segments import Segments
 
 logger = logging.getLogger("kmini.storage")
 
@@ -432,3 +435,27 @@ def _check_owner(filesystem: FileSystem, directory: str, node_id: int, cluster_i
             "of its own"
         )
     return meta
+
+
+# --- creating a log
+
+
+def create_log(
+    environment: LogEnvironment, directory: str, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
+) -> PartitionLog:
+    """Create the empty log of a new partition in its directory, which exists. OSError if the disk refuses."""
+    filesystem, now_ms = environment.filesystem, environment.now_ms
+    segment = Segment(filesystem, directory, 0, config, now_ms(), create=True)
+    return PartitionLog(
+        environment,
+        directory,
+        topic_partition,
+        topic_id,
+        config,
+        segments=Segments(filesystem, environment.deletions, directory, [segment]),
+        leader_epochs=LeaderEpochs(),
+        producers=ProducerStates(filesystem, directory, expiration_ms=environment.producer_expiration_ms),
+        log_start_offset=0,
+        log_end_offset=0,
+        disk=DiskState(filesystem, directory, now_ms),
+    )

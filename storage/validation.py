@@ -150,7 +150,7 @@ def validate_plain(records: memoryview | bytearray, config: LogConfig, now_ms: i
     header = plain.header_of(records, now_ms)
     if header is None:
         return None
-    return tuple.__new__(ValidatedRecords, (records, header, NO_TIMESTAMP))  # cheap (DESIGN.md)
+    return tuple.__new__(ValidatedRecords, (records, header, NO_TIMESTAMP))  # cheap (COSTS.md)
 
 
 def validate(
@@ -200,7 +200,7 @@ def validate(
     size = header.batch_length + LOG_OVERHEAD
     if len(records) > size:
         records = memoryview(records)[:size]
-    return tuple.__new__(ValidatedRecords, (records, header, log_append_time_ms))  # cheap (DESIGN.md)
+    return tuple.__new__(ValidatedRecords, (records, header, log_append_time_ms))  # cheap (COSTS.md)
 
 
 def stored_codec(config: LogConfig, codec: int) -> int:

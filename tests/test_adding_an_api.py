@@ -125,7 +125,7 @@ def copy(tmp_path: Path) -> Path:
     package = tmp_path / "kmini"
     package.mkdir()
     _link_all(ROOT / "embed", package)
-    for name in ("protocol", "storage", "client", "broker", "graduation", "pipeline"):
+    for name in {init.parent.name for init in ROOT.glob("*/__init__.py")} - {"embed"}:
         (package / name).mkdir()
         _link_all(ROOT / name, package / name)
     for folder in {(package / path).parent for path in (*FILES, *LINES)}:

@@ -17,12 +17,11 @@ else:
     tomllib = pytest.importorskip("tomli")
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOTS = {"embed": "kmini", "protocol": "kmini.protocol", "storage": "kmini.storage", "client": "kmini.client"} | {
-    "broker": "kmini.broker",
-    "graduation": "kmini.graduation",
-    "pipeline": "kmini.pipeline",
-}
+ROOTS = {init.parent.name: f"kmini.{init.parent.name}" for init in ROOT.glob("*/__init__.py")} | {"embed": "kmini"}
 """Each folder of the repository that holds a package, and the package it is."""
+
+RELATIVE = {"protocol", "storage", "client", "broker", "graduation", "pipeline"}
+"""Those whose modules import each other by relative names."""
 
 
 def packages_on_disk() -> dict[str, str]:
@@ -60,7 +59,7 @@ def test_every_folder_with_modules_is_a_package() -> None:
 def test_the_type_checkers_see_the_same_tree() -> None:
     links = {link.name: link for link in (ROOT / ".typing" / "kmini").iterdir()}
     expected = {path.name for path in (ROOT / "embed").iterdir() if path.suffix == ".py" or path.name == "py.typed"}
-    expected |= {path.parent.name for path in (ROOT / "embed").glob("*/__init__.py")} | ROOTS.keys() - {"embed"}
+    expected |= ROOTS.keys() - {"embed"}
     assert links.keys() - {"__pycache__"} == expected, "run: make links"
     for name, link in links.items():
         if name != "__pycache__":
@@ -79,8 +78,8 @@ def test_imports_of_ours_are_relative_inside_and_absolute_outside(folder: str) -
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 is_ours = (node.module or "").partition(".")[0] in {"kmini", *ROOTS}
-                assert not (node.level == 0 and is_ours and folder != "embed"), f"{path}:{node.lineno}"
-                assert not (node.level > 0 and folder == "embed"), f"{path}:{node.lineno}"
+                assert not (node.level == 0 and is_ours and folder in RELATIVE), f"{path}:{node.lineno}"
+                assert not (node.level > 0 and folder not in RELATIVE), f"{path}:{node.lineno}"
 
 
 def test_the_only_package_below_tests_is_the_one_of_their_helpers() -> None:
@@ -130,7 +129,8 @@ def test_every_command_that_needs_an_extra_names_one_that_exists() -> None:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     calls = [
         call
-        for path in (ROOT / "embed").rglob("*.py")
+        for folder in ROOTS
+        for path in (ROOT / folder).rglob("*.py")
         for call in re.findall(r'need_extra\("(\w+)"', path.read_text(encoding="utf-8"))
     ]
     assert calls

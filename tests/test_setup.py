@@ -82,7 +82,7 @@ def test_a_module_without_numbers_of_the_layout_gets_none_and_keeps_cythons_chec
     [
         ("kmini.protocol.framing", "protocol/framing.py"),
         ("kmini.storage.cleaner.clean", "storage/cleaner/clean.py"),
-        ("kmini.embedded", "embed/embedded.py"),
+        ("kmini.testkit.embedded", "testkit/embedded.py"),
     ],
 )
 def test_a_module_has_its_source_in_its_folder(module: str, path: str) -> None:

@@ -6,15 +6,20 @@ errors for single topics or partitions each fails its own entries.) While no rul
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.errors import InvalidArgument, InvalidState
 from ...protocol.messages import MODULES, message_name
+from ...storage.filesystem.live_faults import CHANGES, SYNCS, fail_operations, is_failing
 from ..api.interception import every_request
 from .active_rule import ActiveRule
-from .connections import gate_of
-from .disks import place_disk_faults
+from .acts import Disk, Refuse, Slow, SlowFsync
 from .faulted_request import FaultedRequest
 from .matching import Asked
 from .rule import EVERY_API, Rule, When
@@ -27,7 +32,118 @@ if TYPE_CHECKING:
     from ...protocol.schema import Request, Response
     from ..api.interception import Exchange, Serve
     from ..api.request_context import Context
-    from .faulted_broker import FaultedBroker
+    from ..network.connection import Connection
+    from .active_rule import ActiveRule
+    from .faulted_broker import FaultedBroker, FaultedServices
+
+# --- connections
+
+
+class _NewConnection:
+    """What the conditions of a rule may ask of a connection that has sent nothing yet."""
+
+    client_id = None
+
+    def __init__(self, services: FaultedServices, connection: Connection) -> None:
+        self.services = services
+        self.connection = connection
+
+
+def gate_of(services: FaultedServices, rules: Sequence[ActiveRule]) -> Callable[[Connection], str | None]:
+    """The function that the server asks about each new connection; the newest rule comes first."""
+
+    def gate(connection: Connection) -> str | None:
+        context: Any = _NewConnection(services, connection)
+        asked = Asked("connect", 0, context, None)
+        deciding = None
+        for active in rules:
+            if active.takes(asked) and deciding is None:
+                deciding = active
+        if deciding is None:
+            return None
+        deciding.acted()
+        if isinstance(deciding.rule.do[0], Refuse):
+            connection.reset()
+            return f"fault rule {deciding.rule.name!r}"
+        deciding.when_removed.append(_silence(connection))
+        return None
+
+    return gate
+
+
+def _silence(connection: Connection) -> Callable[[], None]:
+    """Serve no request of a connection. Returns the function that ends this."""
+    silence: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    connection.in_service = connection.waiting = silence
+
+    def end() -> None:
+        if connection.in_service is silence:
+            connection.in_service = connection.waiting = None
+            silence.cancel()
+            connection.serve()
+
+    return end
+
+
+# --- disks
+
+
+_ERRORS = {"full": errno.ENOSPC, "fail": errno.EIO, "fail_fsync": errno.EIO, "read_only": errno.EROFS}
+_GROWS = frozenset({"append", "write_at", "create", "make_directory", "link"})
+"""Operations that need room."""
+
+
+def place_disk_faults(broker: FaultedBroker, rules: Sequence[ActiveRule]) -> None:
+    """Have the file system of a broker ask these rules, the newest first; without rules it asks nothing any more."""
+    filesystem = broker.logs.filesystem
+    node_id = broker.services.node_id
+    meant = [active for active in rules if active.rule.when.broker in (None, node_id)]
+    if meant or is_failing(filesystem):
+        fail_operations(filesystem, _before(meant) if meant else None)
+
+
+def _before(rules: Sequence[ActiveRule]) -> Callable[[str, str], None]:
+    """What happens before an operation on a path: it may wait, and raise OSError."""
+
+    def before(operation: str, path: str) -> None:
+        error = 0
+        for active in rules:
+            (act,) = active.rule.do
+            if not _means_operation(act, operation) or not _means_path(active, path):
+                continue
+            if isinstance(act, Slow):
+                if active.takes_operation():
+                    time.sleep(act.ms / 1000)  # as the disk would: the caller waits, on whichever thread it runs
+            elif not error and active.takes_operation():
+                assert isinstance(act, Disk)
+                error = _ERRORS[act.fault]
+        if error:
+            raise OSError(error, os.strerror(error), path)
+
+    return before
+
+
+def _means_operation(act: object, operation: str) -> bool:
+    if isinstance(act, Slow):
+        return not isinstance(act, SlowFsync) or operation in SYNCS
+    assert isinstance(act, Disk)
+    if act.fault == "full":
+        return operation in _GROWS
+    if act.fault == "fail_fsync":
+        return operation in SYNCS
+    return act.fault == "fail" or operation in CHANGES
+
+
+def _means_path(active: ActiveRule, path: str) -> bool:
+    """Whether a rule means a path: that of a file in a partition's directory, where the rule has a topic."""
+    when = active.rule.when
+    if when.topic is None and when.partition is None:
+        return True
+    directory = os.path.basename(os.path.dirname(path))
+    topic, _, number = directory.rpartition("-")
+    if not topic or not number.isdigit():
+        return False
+    return active.means_entry is not None and active.means_entry(topic, int(number))
 
 
 class ActiveRules:
@@ -63,7 +179,7 @@ class ActiveRules:
     def possible(self) -> Possible:
         """What the brokers can do, for the checks of a rule."""
         if not self._brokers:
-            raise RuntimeError("no broker runs")
+            raise InvalidState("no broker runs")
         return Possible(self._brokers[0].server.handlers, [broker.services.node_id for broker in self._brokers])
 
     def _now_ms(self) -> int:
@@ -82,7 +198,7 @@ class ActiveRules:
         rules = list(rules)
         for rule in rules:
             if rule.name in self._rules and not replaces:
-                raise ValueError(f"there is a fault rule {rule.name!r} already: give this one another name")
+                raise InvalidArgument(f"there is a fault rule {rule.name!r} already: give this one another name")
         if not self._rules:
             self._answered_before = self._answered()
         made = []

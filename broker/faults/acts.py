@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
+from ...protocol.errors import InvalidArgument
+
 Place = Literal["before", "after"]
 """Whether an act stands before the request is served, or between that and the answer."""
 Target = Literal["request", "connect", "disk", "registry"]
@@ -63,7 +65,7 @@ class Respond(Act):
     function: Callable[[Any, Any], Any]
 
     def to_json(self) -> dict[str, Any]:
-        raise ValueError("a rule with a Python function has no JSON: respond and where are for Python only")
+        raise InvalidArgument("a rule with a Python function has no JSON: respond and where are for Python only")
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from ...protocol.errors import UnsupportedVersion, error_named
+from ...protocol.errors import NONE, LeaderNotAvailable, UnsupportedVersion, error_named
 from ..api.request_context import CloseConnection
 from .active_rule import FOR_EVER_MS, ActiveRule, Never, pause, wait_at
 from .acts import (
@@ -26,7 +26,6 @@ from .acts import (
 from .answer_bytes import damage_frame, damage_records, empty_records, frame_of
 from .error_answers import EntryError, FailedEntries, add_missing_fetches, details_of, level_of
 from .matching import means_entry
-from .topology_answers import leave_out_broker, name_leader
 
 if TYPE_CHECKING:
     from ..api.interception import Exchange, Serve
@@ -220,3 +219,48 @@ class FaultedRequest:
 def _damages_records(act: Act) -> TypeGuard[Corrupt]:
     """Whether an act is about the records of a fetch; other damage is to the bytes of any answer."""
     return isinstance(act, Corrupt) and act.what in OF_FETCH
+
+
+# --- answers that tell another topology
+
+
+NO_BROKER = -1
+NO_LEADER = LeaderNotAvailable.code
+
+
+def name_leader(answer: Any, act: Leader, means: Callable[[str | None, int | None], bool] | None) -> bool:
+    """Have the answer to Metadata name another leader. Returns False where it has no partition that is meant."""
+    meant = [
+        partition
+        for topic in answer.topics
+        for partition in topic.partitions
+        if means is None or means(topic.name, partition.partition_index)
+    ]
+    for partition in meant:
+        partition.leader_id = act.broker
+        partition.error_code = NO_LEADER if act.broker == NO_BROKER else NONE
+        if act.epoch is not None:
+            partition.leader_epoch = act.epoch
+    return bool(meant)
+
+
+def leave_out_broker(answer: Any, broker: int) -> bool:
+    """Take a broker out of the answer to Metadata or DescribeCluster, as Kafka does with one that is not available.
+    Returns False where it is not in it."""
+    left = [one for one in answer.brokers if _number(one) != broker]
+    found = len(left) < len(answer.brokers)
+    answer.brokers = left
+    if answer.controller_id == broker:
+        answer.controller_id = min(map(_number, left), default=NO_BROKER)
+    for topic in getattr(answer, "topics", ()):
+        for partition in topic.partitions:
+            if partition.leader_id == broker:
+                partition.leader_id, partition.error_code = NO_BROKER, NO_LEADER
+            if broker in partition.replica_nodes and broker not in partition.offline_replicas:
+                partition.offline_replicas = [*partition.offline_replicas, broker]
+    return found
+
+
+def _number(broker: Any) -> int:
+    number: int = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
+    return number

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...protocol.errors import InvalidArgument
 from ..api.key_fields import KeyFields, Names, key_fields
 from .rule import Rule, When
 
@@ -106,7 +107,7 @@ def version_range(text: str) -> tuple[int, int]:
     """The lowest and the highest version that a text means: "7", "<9", ">=4", "3-5". Raises ValueError."""
     found = _RANGE.fullmatch(text.replace(" ", ""))
     if found is None:
-        raise ValueError(f'version={text!r}: must be a version or a range, as "7", "<9", ">=4" or "3-5"')
+        raise InvalidArgument(f'version={text!r}: must be a version or a range, as "7", "<9", ">=4" or "3-5"')
     sign, number, low, high = found.groups()
     if low is not None:
         return int(low), int(high)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...protocol.errors import InvalidArgument
+
 Document = dict[str, Any]
 
 _OF_GROUPS = ["JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch"]
@@ -88,7 +90,7 @@ def _of_coordinator(
     """An error to requests for the coordinator of a group, or of a transactional id. Raises ValueError unless one of
     them is given."""
     if (group is None) == (transactional_id is None):
-        raise ValueError(f"{story} needs a group or a transactional id")
+        raise InvalidArgument(f"{story} needs a group or a transactional id")
     return _rule(
         f"{story} {transactional_id if group is None else group}",
         api or (_OF_TRANSACTIONS if group is None else _OF_GROUPS),

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from ...protocol.errors import InvalidArgument
 from .acts import Act, Disconnect, Drop, Error
 from .matching import Asked
 
@@ -31,12 +32,12 @@ def status_of(code: int) -> int:
 def check_error(act: Error) -> None:
     """Refuse an error that the registry cannot answer. Raises ValueError."""
     if not act.code.isdecimal() or status_of(int(act.code)) not in {*HTTPStatus} or status_of(int(act.code)) < 400:
-        raise ValueError(
+        raise InvalidArgument(
             f"the schema registry cannot answer {act.code}: it answers a number, a status of HTTP from 400 on, as 503, "
             "or an error code that begins with one, as 40901"
         )
     if act.record_errors:
-        raise ValueError("the errors of the schema registry have no record_errors")
+        raise InvalidArgument("the errors of the schema registry have no record_errors")
 
 
 class RegistryClient(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.errors import InvalidArgument
 from ..journal.registry_requests import REGISTRY
 from .acts import Act, Target
 
@@ -61,7 +62,7 @@ class When:
     def to_json(self) -> dict[str, Any]:
         """The conditions that are given."""
         if self.where is not None:
-            raise ValueError("a rule with a Python function has no JSON: respond and where are for Python only")
+            raise InvalidArgument("a rule with a Python function has no JSON: respond and where are for Python only")
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in given.items() if value is not None} | {"api": [*self.api]}
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, Protocol
 
-from ...protocol.errors import error_names
+from ...protocol.errors import InvalidArgument, InvalidType, error_names
 from ...protocol.messages import MODULES, REQUESTS, message_name
 from ..api.key_fields import kinds_of
 from ..journal.registry_requests import REGISTRY
@@ -70,12 +70,12 @@ def api_key_of(name: str) -> int:
 def check_api(name: object, can: Possible) -> str:
     """The name of an API that is served. Raises ValueError, TypeError."""
     if not isinstance(name, str):
-        raise TypeError(f"{name!r} is no API: it is a name as str, as 'Produce'")
+        raise InvalidType(f"{name!r} is no API: it is a name as str, as 'Produce'")
     if name not in _KEYS or _KEYS[name] not in can.handlers:
         known = [*can.apis, EVERY_API, CONNECT, DISK, REGISTRY]
         why = "is not served by this broker" if name in _KEYS else "does not exist"
         near = nearest(name, known)
-        raise ValueError(f"the API {name!r} {why}{near or '; there are: ' + ', '.join(known)}")
+        raise InvalidArgument(f"the API {name!r} {why}{near or '; there are: ' + ', '.join(known)}")
     return name
 
 
@@ -86,24 +86,26 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
     """The conditions of a rule. Raises ValueError and TypeError."""
     names = (api,) if isinstance(api, str) else tuple(api) if isinstance(api, Iterable) else (api,)
     if not names:
-        raise ValueError(f"a rule needs an API; there are: {', '.join(can.apis)}")
+        raise InvalidArgument(f"a rule needs an API; there are: {', '.join(can.apis)}")
     if len(names) > 1 or names[0] not in (EVERY_API, CONNECT, DISK, REGISTRY):
         names = tuple(check_api(name, can) for name in names)
     known = [field.name for field in fields(When) if field.name != "api"]
     for name, value in conditions.items():
         if name not in known:
-            raise ValueError(f"a rule has no condition {name!r}{choices(name, known, 'It has')}")
+            raise InvalidArgument(f"a rule has no condition {name!r}{choices(name, known, 'It has')}")
         _check_condition(name, value)
     when = When(names, **conditions)
     if when.target == "connect":
         _only(conditions, ("broker", "listener", "connection", "where"), "a new connection")
     elif when.target == "disk":
         if not can.has_disk:
-            raise ValueError("a rule about the disk needs a broker of kmini: the files of another one are out of reach")
+            raise InvalidArgument(
+                "a rule about the disk needs a broker of kmini: the files of another one are out of reach"
+            )
         _only(conditions, ("topic", "partition", "broker"), "an operation on a file")
     elif when.target == "registry":
         if not can.has_disk:
-            raise ValueError("a rule about the schema registry needs a broker of kmini beside it")
+            raise InvalidArgument("a rule about the schema registry needs a broker of kmini beside it")
         _only(conditions, CONDITIONS, "a request to the schema registry")
     else:
         _only(conditions, [name for name in known if name not in OF_REGISTRY], "a request of Kafka")
@@ -117,7 +119,7 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
 
 def _check_broker(broker: int, can: Possible) -> None:
     if can.brokers is not None and broker not in can.brokers:
-        raise ValueError(f"there is no broker {broker}; there are: {', '.join(map(str, sorted(can.brokers)))}")
+        raise InvalidArgument(f"there is no broker {broker}; there are: {', '.join(map(str, sorted(can.brokers)))}")
 
 
 def _check_condition(name: str, value: Any) -> None:
@@ -127,9 +129,9 @@ def _check_condition(name: str, value: Any) -> None:
         integer(name, value, 0)
     elif name == "where":
         if not callable(value):
-            raise TypeError(f"where={value!r}: must be a function that takes the request")
+            raise InvalidType(f"where={value!r}: must be a function that takes the request")
     elif not isinstance(value, str) or not value:
-        raise TypeError(f"{name}={value!r}: must be a str that is not empty")
+        raise InvalidType(f"{name}={value!r}: must be a str that is not empty")
     elif name == "version":
         version_range(value)
 
@@ -137,7 +139,7 @@ def _check_condition(name: str, value: Any) -> None:
 def _only(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
     for name, value in given.items():
         if value is not None and name not in known:
-            raise ValueError(f"{what} has no {name}: the conditions are {', '.join(known)}")
+            raise InvalidArgument(f"{what} has no {name}: the conditions are {', '.join(known)}")
 
 
 def _check_named(when: When) -> None:
@@ -148,7 +150,7 @@ def _check_named(when: When) -> None:
         if getattr(when, name) is not None and not any(name in kinds_of(api) for api in when.api):
             has = sorted({kind for api in when.api for kind in kinds_of(api)})
             names = ", ".join(has) or "none of topic, partition, group and transactional_id"
-            raise ValueError(f"{'/'.join(when.api)} requests name no {name}; they name: {names}")
+            raise InvalidArgument(f"{'/'.join(when.api)} requests name no {name}; they name: {names}")
 
 
 def _matching_versions(api: str, when: When, can: Possible) -> list[int]:
@@ -159,7 +161,7 @@ def _matching_versions(api: str, when: When, can: Possible) -> list[int]:
     low, high = (0, handler.max_version) if when.version is None else version_range(when.version)
     versions = [v for v in range(handler.min_version, handler.max_version + 1) if low <= v <= high]
     if not versions:
-        raise ValueError(
+        raise InvalidArgument(
             f"version={when.version!r}: {api} is served in versions {handler.min_version} to {handler.max_version}"
         )
     return versions
@@ -174,7 +176,7 @@ def make_which(given: Mapping[str, Any], can: Possible) -> Which:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise ValueError(f"a rule has no selection {name!r}{choices(name, known, 'It has')}")
+            raise InvalidArgument(f"a rule has no selection {name!r}{choices(name, known, 'It has')}")
         if name == "for":
             values["for_ms"] = duration("for", value, least_ms=1)
         elif name == "on_call":
@@ -184,16 +186,16 @@ def make_which(given: Mapping[str, Any], can: Possible) -> Which:
             values[name] = check_api(value, can)
         elif name == "probability":
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise TypeError(f"probability={value!r}: must be a number above 0, at most 1")
+                raise InvalidType(f"probability={value!r}: must be a number above 0, at most 1")
             if not 0 < value <= 1:
-                raise ValueError(f"probability={value!r}: must be above 0, at most 1; a rule of 0 never acts")
+                raise InvalidArgument(f"probability={value!r}: must be above 0, at most 1; a rule of 0 never acts")
             values[name] = float(value)
         else:
             least = {"skip": 0, "seed": -(1 << 63)}.get(name, 1)
             values[name] = integer(name, value, least)
     which = Which(**values)
     if which.on_call and which.times is not None and which.times > len(which.on_call):
-        raise ValueError(f"times={which.times}: on_call names {len(which.on_call)} requests only")
+        raise InvalidArgument(f"times={which.times}: on_call names {len(which.on_call)} requests only")
     return which
 
 
@@ -203,7 +205,7 @@ def make_which(given: Mapping[str, Any], can: Possible) -> Which:
 def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
     """Refuse acts that do not go together, or that these requests cannot meet. Raises ValueError."""
     if not acts:
-        raise ValueError(f"a rule needs an act; there are: {', '.join(_acts_for(when))}")
+        raise InvalidArgument(f"a rule needs an act; there are: {', '.join(_acts_for(when))}")
     for act in acts:
         if when.target not in act.targets:
             about = {
@@ -212,10 +214,12 @@ def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
                 "disk": "an operation on a file",
                 "registry": "a request to the schema registry",
             }
-            raise ValueError(f"{act.kind} is no act on {about[when.target]}; there are: {', '.join(_acts_for(when))}")
+            raise InvalidArgument(
+                f"{act.kind} is no act on {about[when.target]}; there are: {', '.join(_acts_for(when))}"
+            )
     terminal = [act.kind for act in acts if act.is_terminal]
     if len(terminal) > 1:
-        raise ValueError(f"a rule decides once on the answer, not by {' and by '.join(terminal)}: make two rules")
+        raise InvalidArgument(f"a rule decides once on the answer, not by {' and by '.join(terminal)}: make two rules")
     for act in acts:
         if isinstance(act, Error) and when.target == "registry":
             check_error(act)
@@ -224,13 +228,17 @@ def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
         elif isinstance(act, NoRecords) or (isinstance(act, Corrupt) and act.what in OF_FETCH):
             if when.api != ("Fetch",):
                 what = act.kind if isinstance(act, NoRecords) else f"corrupt {act.what}"
-                raise ValueError(f"{what} is for Fetch alone, whose answers have records; not for {'/'.join(when.api)}")
+                raise InvalidArgument(
+                    f"{what} is for Fetch alone, whose answers have records; not for {'/'.join(when.api)}"
+                )
         elif isinstance(act, Throttle):
             _check_throttle(when, can)
         elif isinstance(act, (Leader, WithoutBroker)):
             answering = ("Metadata",) if isinstance(act, Leader) else ("Metadata", "DescribeCluster")
             if not {*when.api} <= {*answering}:
-                raise ValueError(f"{act.kind} is for {' and '.join(answering)} alone; not for {'/'.join(when.api)}")
+                raise InvalidArgument(
+                    f"{act.kind} is for {' and '.join(answering)} alone; not for {'/'.join(when.api)}"
+                )
             if isinstance(act, WithoutBroker):
                 _check_broker(act.broker, can)
 
@@ -241,26 +249,26 @@ def _acts_for(when: When) -> list[str]:
 
 def _check_error(act: Error, when: When, can: Possible) -> None:
     if act.code not in error_names():
-        raise ValueError(f"there is no error {act.code!r}{nearest(act.code, error_names())}")
+        raise InvalidArgument(f"there is no error {act.code!r}{nearest(act.code, error_names())}")
     if when.api == (EVERY_API,):
         if act.code not in GENERAL:
-            raise ValueError(f"not every API can answer {act.code}: every one can answer {', '.join(GENERAL)}")
+            raise InvalidArgument(f"not every API can answer {act.code}: every one can answer {', '.join(GENERAL)}")
         return
     for api in when.api:
         codes = possible(api)
         if act.code not in codes:
-            raise ValueError(f"{api} cannot answer {act.code}{choices(act.code, codes, 'It can answer')}")
+            raise InvalidArgument(f"{api} cannot answer {act.code}{choices(act.code, codes, 'It can answer')}")
         request = REQUESTS[_KEYS[api]]
         versions = _matching_versions(api, when, can)
         levels = [level_of(request, version, act.code) for version in versions]
         if all(level is None for level in levels):
-            raise ValueError(f"{api} has no error code in version {versions[0]} to {versions[-1]}")
+            raise InvalidArgument(f"{api} has no error code in version {versions[0]} to {versions[-1]}")
         for name, is_given in ((MESSAGE, act.message is not None), (RECORD_ERRORS, bool(act.record_errors))):
             if is_given and not any(
                 level is not None and level.has(name, request.response, version)
                 for level, version in zip(levels, versions, strict=True)
             ):
-                raise ValueError(f"the errors of {api} have no {name} in version {versions[0]} to {versions[-1]}")
+                raise InvalidArgument(f"the errors of {api} have no {name} in version {versions[0]} to {versions[-1]}")
 
 
 def _check_throttle(when: When, can: Possible) -> None:
@@ -270,7 +278,7 @@ def _check_throttle(when: When, can: Possible) -> None:
         answer = REQUESTS[_KEYS[api]].response
         found = next((field for field in answer.__fields__ if field.name == "throttle_time_ms"), None)
         if found is None or not any(map(found.exists_in, _matching_versions(api, when, can))):
-            raise ValueError(f"the answers of {api} have no throttle_time_ms in these versions")
+            raise InvalidArgument(f"the answers of {api} have no throttle_time_ms in these versions")
 
 
 # --- rules
@@ -283,14 +291,14 @@ def make_rule(name: str | None, when: When, which: Which, acts: Sequence[Act], c
         what = [f"{act.kind} {act.code}" if isinstance(act, Error) else act.kind for act in acts]
         name = f"{'/'.join(when.api)} {' '.join(what)}"
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
-        raise TypeError(f"name={name!r}: must be a str of 1 to {_LONGEST_NAME} characters")
+        raise InvalidType(f"name={name!r}: must be a str of 1 to {_LONGEST_NAME} characters")
     return Rule(name, when, which, tuple(acts))
 
 
 def rules_from_json(documents: object, can: Possible) -> list[Rule]:
     """The rules of a list of JSON objects. Raises ValueError and TypeError, which say where."""
     if not isinstance(documents, Sequence) or isinstance(documents, (str, bytes)):
-        raise TypeError(f"{documents!r}: must be a list of rules")
+        raise InvalidType(f"{documents!r}: must be a list of rules")
     rules = []
     for index, document in enumerate(documents):
         try:
@@ -300,7 +308,7 @@ def rules_from_json(documents: object, can: Possible) -> list[Rule]:
     names = [rule.name for rule in rules]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{names.count(name)} rules have the name {name!r}: give each its own")
+            raise InvalidArgument(f"{names.count(name)} rules have the name {name!r}: give each its own")
     return rules
 
 
@@ -313,7 +321,7 @@ def rule_from_json(document: object, can: Possible) -> Rule:
     made = make_when(when.pop("api", ()), when, can)
     acts = parts.get("do", ())
     if not isinstance(acts, Sequence) or isinstance(acts, (str, bytes)):
-        raise TypeError(f"do={acts!r}: must be a list of acts")
+        raise InvalidType(f"do={acts!r}: must be a list of acts")
     which = _object("which", parts.get("which", {}), None)
     return make_rule(parts.get("name"), made, make_which(which, can), [act_from_json(act) for act in acts], can)
 
@@ -327,7 +335,7 @@ def act_from_json(document: object) -> Act:
     if len(kinds) != 1:
         names = ", ".join(kind for kind in ACTS if kind != "respond")
         near = nearest(next(iter(parts), ""), ACTS) if not kinds else ""
-        raise ValueError(f"{document!r}: an act has one of the names {names}{near}")
+        raise InvalidArgument(f"{document!r}: an act has one of the names {names}{near}")
     kind = kinds[0]
     value = parts.pop(kind)
     if isinstance(value, dict):  # the options may stand inside as well
@@ -342,20 +350,20 @@ def make_act(kind: str, *values: Any, **options: Any) -> Act:
     given = {**dict(zip(names, values, strict=False)), **options}
     for name in given:
         if name not in names:
-            raise ValueError(f"{kind} has no option {name!r}{choices(name, names[1:], 'It has')}")
+            raise InvalidArgument(f"{kind} has no option {name!r}{choices(name, names[1:], 'It has')}")
     checks = ACT_VALUES.get(act_type, {})
     for name, value in given.items():
         given[name] = checks[name](name, value) if name in checks else flag(name, value)
     try:
         return act_type(**given)
     except TypeError:
-        raise TypeError(f"{kind} needs a value: {names[0]}") from None
+        raise InvalidType(f"{kind} needs a value: {names[0]}") from None
 
 
 def _object(what: str, document: object, known: Sequence[str] | None) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
-        raise TypeError(f"{document!r}: {what} must be an object")
+        raise InvalidType(f"{document!r}: {what} must be an object")
     for name in document:
         if known is not None and name not in known:
-            raise ValueError(f"{what} has no {name!r}{choices(name, known, 'It has')}")
+            raise InvalidArgument(f"{what} has no {name!r}{choices(name, known, 'It has')}")
     return document

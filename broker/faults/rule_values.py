@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
-from ...protocol.errors import error_named, error_names
+from ...protocol.errors import InvalidArgument, InvalidType, error_named, error_names
 from ..clock import milliseconds
 from .acts import (
     ACTS,
@@ -46,26 +46,26 @@ def choices(name: object, names: Iterable[str], what: str) -> str:
 def integer(name: str, value: object, least: int) -> int:
     """An int of `least` or more. Raises ValueError and TypeError."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}={value!r}: must be an int of {least} or more")
+        raise InvalidType(f"{name}={value!r}: must be an int of {least} or more")
     if value < least:
-        raise ValueError(f"{name}={value!r}: must be {least} or more")
+        raise InvalidArgument(f"{name}={value!r}: must be {least} or more")
     return value
 
 
 def duration(name: str, value: Any, *, least_ms: int = 0) -> int:
     """A duration in milliseconds. Raises ValueError and TypeError."""
     if isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: must be a duration, as '200ms'")
+        raise InvalidType(f"{name}={value!r}: must be a duration, as '200ms'")
     found = milliseconds(value)
     if found < least_ms:
-        raise ValueError(f"{name}={value!r}: must be at least {least_ms} ms")
+        raise InvalidArgument(f"{name}={value!r}: must be at least {least_ms} ms")
     return found
 
 
 def flag(name: str, value: object) -> bool:
     """True or False. Raises TypeError."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: must be True or False")
+        raise InvalidType(f"{name}={value!r}: must be True or False")
     return value
 
 
@@ -73,24 +73,24 @@ def _error_name(name: str, value: object) -> str:
     if isinstance(value, int) and value >= 400:  # of the schema registry; Kafka's are given by name
         value = str(value)
     if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be the name of an error as str")
+        raise InvalidType(f"{name}={value!r}: must be the name of an error as str")
     if value.isdecimal():
         return value
     if value not in error_names():
-        raise ValueError(f"there is no error {value!r}{nearest(value, error_names())}")
+        raise InvalidArgument(f"there is no error {value!r}{nearest(value, error_names())}")
     return error_named(value).kafka_name
 
 
 def _text(name: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be a str")
+        raise InvalidType(f"{name}={value!r}: must be a str")
     return value
 
 
 def _record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
     """The reasons by index, in the order of the batch; JSON has the indexes as text."""
     if not isinstance(value, Mapping) or not all(isinstance(reason, str) for reason in value.values()):
-        raise TypeError(
+        raise InvalidType(
             f"{name}={value!r}: must be an object of reasons by the index of a record, as {{0: 'no total'}}"
         )
     indexes = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in value]
@@ -99,7 +99,7 @@ def _record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
 
 def _function(name: str, value: object) -> Callable[..., Any]:
     if not callable(value):
-        raise TypeError(f"{name}={value!r}: must be a function of the request and the broker's answer")
+        raise InvalidType(f"{name}={value!r}: must be a function of the request and the broker's answer")
     return value
 
 
@@ -107,7 +107,7 @@ def _rate(name: str, value: object) -> int:
     if isinstance(value, str):
         found = _RATE.fullmatch(value.strip())
         if found is None:
-            raise ValueError(f"{name}={value!r}: must be bytes a second, as 1000 or '1KB/s'")
+            raise InvalidArgument(f"{name}={value!r}: must be bytes a second, as 1000 or '1KB/s'")
         value = int(float(found[1]) * _RATE_UNITS[found[2]])
     return integer(name, value, 1)
 
@@ -115,7 +115,7 @@ def _rate(name: str, value: object) -> int:
 def _one_of(kind: Any) -> Callable[[str, object], Any]:
     def check(name: str, value: object) -> object:
         if value not in get_args(kind):
-            raise ValueError(
+            raise InvalidArgument(
                 f"{name}={value!r}: must be one of {', '.join(get_args(kind))}{nearest(value, get_args(kind))}"
             )
         return value

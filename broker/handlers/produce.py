@@ -232,7 +232,7 @@ def _append(
         return _failed(partition, error, topic, data)
     if appended is None:  # nothing was done: it may have to wait
         return _append_later(partition, topic, data, records, acks, None, context)  # in no transaction
-    return tuple.__new__(Outcome, (partition, appended, None))  # cheap (DESIGN.md)
+    return tuple.__new__(Outcome, (partition, appended, None))  # cheap (COSTS.md)
 
 
 def _checked(

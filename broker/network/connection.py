@@ -79,7 +79,7 @@ class Connection(asyncio.BufferedProtocol):
     - a `Wait` of the purgatory, whose end goes on with the handler (`Dispatcher._wait`)
     - a task: the rest of a handler that awaits anything else (`Dispatcher._wait`), the delay after a failed login
       (`AuthenticationGate._fail`), or the time for which the connection is muted (`_stay_muted`)
-    - a future that only the end of a fault rule or of the connection ends (`faults/connections.py`)
+    - a future that only the end of a fault rule or of the connection ends (`faults/active_rules.py`)
     """
     _next_frame: NextFrame
     """Returns the next request, or None where one was dealt with or has to wait. One of
@@ -397,11 +397,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def reset(self) -> None:
         """Hang up at once, so that the client's system reports a reset (RST) instead of an end."""
-        linger_not(self._transport)
+        disable_linger(self._transport)
         self.abort()
 
 
-def linger_not(transport: Any) -> None:
+def disable_linger(transport: Any) -> None:
     """Have the end of a connection be a reset (RST). Between the brokers of a process there is no socket to tell."""
     own_socket = transport.get_extra_info("socket")
     if own_socket is not None:

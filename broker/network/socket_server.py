@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ...protocol.errors import Answer
 from ...protocol.framing import ReceiveBuffer
 from ..api.registry import Handler, served
 from ..clock import Timer
@@ -32,7 +33,7 @@ GRACE_MS = 1_000
 """Milliseconds that requests in service have to finish when the broker stops."""
 
 
-class PortTaken(Exception):
+class PortTaken(Answer):
     """The broker cannot listen where it is asked to: the port is taken or not allowed, or the host is not here."""
 
 
@@ -80,7 +81,7 @@ class Server:
         self._most_connections = descriptors_for_connections()
         self.gate: Callable[[Connection], str | None] | None = None
         """Asked about each new connection that the limits admit: why it is to be refused, or None. A fault that a test
-        asks for (`broker/faults/connections.py`)."""
+        asks for (`broker/faults/active_rules.py`)."""
         self._memory_network: MemoryNetwork | None = None
         """Carries the connections of other brokers of this process; made with the first one."""
         self._idle_timer: Timer | None = None

@@ -33,7 +33,7 @@ from .replica_selection import LEADER, preferred_replica
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
     from ..security.fetch_access import FetchAccess
-    from .fetcher_manager import Followed
+    from .fetcher_manager import FollowedPartition
     from .replica_manager import ReplicaManager
 
 _LARGEST_READ = 8 * 1024 * 1024
@@ -159,11 +159,11 @@ class FetchPartition:
     def resolve(self) -> None:
         """Find the partition as it is now."""
         self.error: KafkaError | None = None
-        self.partition: Partition | Followed | None = None
+        self.partition: Partition | FollowedPartition | None = None
         manager, reader, asked = self._replica_manager, self.reader, self.asked
         try:
             name = manager.topic_name(self.topic_id) if reader.names_topics_by_id else self.topic
-            topic_partition = tuple.__new__(TopicPartition, (name, asked.partition))  # cheap (DESIGN.md)
+            topic_partition = tuple.__new__(TopicPartition, (name, asked.partition))  # cheap (COSTS.md)
             self.topic_partition = topic_partition
             followed = None
             if reader.may_read_followers:
@@ -189,7 +189,7 @@ class FetchPartition:
     def ask_again(self, asked: FetchRequest.Topic.Partition) -> bool:
         """Want this of the same partition from now on, for the same reader. Return False, with nothing changed, if the
         partition has to be resolved. One that this broker follows always has to be: its leader may have deleted records
-        that it does not know of yet (`Followed.knows_log_start`)."""
+        that it does not know of yet (`FollowedPartition.knows_log_start`)."""
         partition, known, reader = self.partition, self.asked, self.reader
         if (
             not isinstance(partition, Partition)
@@ -321,7 +321,7 @@ class FetchPartition:
                 )
         except Exception as error:
             return FetchedData(kafka_error(error, f"the read of {self.topic_partition}").code)
-        return tuple.__new__(FetchedData, (NONE, records, None, (), LEADER))  # cheap (DESIGN.md)
+        return tuple.__new__(FetchedData, (NONE, records, None, (), LEADER))  # cheap (COSTS.md)
 
 
 class FetchedData(NamedTuple):

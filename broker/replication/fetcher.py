@@ -39,7 +39,7 @@ from .follower_session import FollowerSession
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
     from ..controller.topology import BrokerHandle
-    from .fetcher_manager import FetcherManager, Followed
+    from .fetcher_manager import FetcherManager, FollowedPartition
 
 log = logging.getLogger("kmini.replication")
 
@@ -48,7 +48,7 @@ _LOST_SESSION = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, Fet
 _TIMEOUT_MS = 30_000
 """Milliseconds beyond the longest wait of a fetch, after which the connection counts as lost."""
 
-_Deletions: TypeAlias = "list[tuple[Followed, Callable[[], object]]]"
+_Deletions: TypeAlias = "list[tuple[FollowedPartition, Callable[[], object]]]"
 """Partitions whose log start offset rose, with the step that deletes their files."""
 
 
@@ -59,12 +59,12 @@ class _Changed(Exception):
 class _Rest:
     """What an answer leaves to be done, because it takes time."""
 
-    __slots__ = ("deletions", "error_code", "has_deleted", "parted")
+    __slots__ = ("deletions", "diverging", "error_code", "has_deleted")
 
     def __init__(self, error_code: int) -> None:
         self.error_code = error_code
         """That of the whole answer."""
-        self.parted: list[tuple[Followed, FetchResponse.Topic.Partition]] = []
+        self.diverging: list[tuple[FollowedPartition, FetchResponse.Topic.Partition]] = []
         """The partitions whose logs do not continue the leader's, and what the leader says about them."""
         self.has_deleted = False
         """Whether a log start offset rose, so that the checkpoint of log start offsets has to be written."""
@@ -79,16 +79,16 @@ class Fetcher:
         self._manager = manager
         self._config, self._clock = manager.config, manager.clock
         self._leader = leader
-        self._partitions: dict[TopicPartition, Followed] = {}
+        self._partitions: dict[TopicPartition, FollowedPartition] = {}
         self._session = FollowerSession(manager.config)
         self._changed = asyncio.Event()
         self._is_pausing = self._is_stopped = False
         self._connection: Connection | None = None
         self._fetching: asyncio.Future[_Rest] | None = None
         """What the task waits for while fetches follow each other without it: what an answer leaves to be done."""
-        self._asked: dict[tuple[str, int], Followed] = {}
+        self._asked: dict[tuple[str, int], FollowedPartition] = {}
         """The partitions that these fetches are about, by topic and number."""
-        self._answered_about: list[Followed] = []
+        self._answered_about: list[FollowedPartition] = []
         """The partitions of the last answer, whose logs may have changed."""
         self._has_paused = False
         """Whether a partition pauses after an error, and has to be asked for again later."""
@@ -120,7 +120,7 @@ class Fetcher:
         if self._fetching is not None and not self._fetching.done():
             self._fetching.set_exception(_Changed())
 
-    def add(self, followed: Followed) -> None:
+    def add(self, followed: FollowedPartition) -> None:
         self._partitions[followed.topic_partition] = followed
         self._change()
 
@@ -163,7 +163,7 @@ class Fetcher:
         """Fetch until an answer leaves something to be done that takes time, and do that."""
         self._changed.clear()
         now_ms = self._clock.liveness_ms()
-        ready: dict[tuple[str, int], Followed] = {
+        ready: dict[tuple[str, int], FollowedPartition] = {
             name: one for name, one in self._partitions.items() if one.paused_until_ms <= now_ms
         }
         if not ready:
@@ -188,7 +188,7 @@ class Fetcher:
             self._fetching = None
         await self._finish(rest)
 
-    def _ask(self, connection: Connection, named: Iterable[Followed]) -> None:
+    def _ask(self, connection: Connection, named: Iterable[FollowedPartition]) -> None:
         """Send a fetch, which names these partitions if the leader has to be told of them. Raises Disconnected."""
         assert self._fetching is not None
         session = self._session
@@ -270,7 +270,7 @@ class Fetcher:
                 answered_about.append(followed)
                 if partition.error_code == OffsetOutOfRange.code or partition.diverging_epoch is not None:
                     rest = rest or _Rest(NONE)
-                    rest.parted.append((followed, partition))
+                    rest.diverging.append((followed, partition))
                     continue
                 start = followed.log.log_start_offset
                 deletions: _Deletions = []
@@ -295,7 +295,7 @@ class Fetcher:
             self._session.end(self._partitions.values())
             return
         has_deleted = rest.has_deleted
-        for followed, partition in rest.parted:
+        for followed, partition in rest.diverging:
             start = followed.log.log_start_offset
             try:
                 await self._rejoin(followed, partition)
@@ -312,7 +312,7 @@ class Fetcher:
                     self._delay(followed, error)
                 self._manager.maintenance.offsets_changed(followed.topic_partition)
 
-    def _delay(self, followed: Followed, error: Exception) -> None:
+    def _delay(self, followed: FollowedPartition, error: Exception) -> None:
         """Fetch it no more for a while."""
         self._has_paused = True
         level = logging.INFO if isinstance(error, (FencedLeaderEpoch, UnknownLeaderEpoch)) else logging.WARNING
@@ -323,7 +323,9 @@ class Fetcher:
             self._session.forget(followed.log.topic_id, followed.topic_partition)
         followed.named = None
 
-    def _follow(self, followed: Followed, partition: FetchResponse.Topic.Partition, deletions: _Deletions) -> None:
+    def _follow(
+        self, followed: FollowedPartition, partition: FetchResponse.Topic.Partition, deletions: _Deletions
+    ) -> None:
         """Append what the leader has sent for a partition, and follow its log start. Raises KafkaError.
 
         Adds to `deletions` the step that is to follow the checkpoint (storage/deletion.py).
@@ -355,14 +357,14 @@ class Fetcher:
         """A log that ends within a batch of the leader's takes it as a whole (KIP-107), and begins with it for now.
 
         It has nothing, because it began anew where the leader's log starts; or nothing but what the leader has deleted,
-        and that may have parted from the leader's unnoticed.
+        and that may have diverged from the leader's unnoticed.
         """
         end = partition_log.log_end_offset
         _, first = next(iter_batches(records), (0, None))
         if first is not None and first.base_offset < end < first.next_offset:
             partition_log.truncate_fully_and_start_at(first.base_offset)
 
-    async def _rejoin(self, followed: Followed, partition: FetchResponse.Topic.Partition) -> None:
+    async def _rejoin(self, followed: FollowedPartition, partition: FetchResponse.Topic.Partition) -> None:
         """The log does not continue the leader's: make it one that does. Raises KafkaError."""
         if partition.error_code == OffsetOutOfRange.code:
             await self._start_anew(followed)
@@ -371,7 +373,7 @@ class Fetcher:
         assert partition.diverging_epoch is not None
         await self._cut_back(followed, partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
 
-    async def _cut_back(self, followed: Followed, epoch: int, end_offset: int) -> None:
+    async def _cut_back(self, followed: FollowedPartition, epoch: int, end_offset: int) -> None:
         """The leader has nothing beyond `end_offset` in the last epoch, `epoch`, that both may have in common."""
         partition_log = followed.log
         own_epoch, own_end = partition_log.leader_epochs.end_offset_for(epoch, partition_log.log_end_offset)
@@ -381,7 +383,7 @@ class Fetcher:
         log.info("%s is cut back from %d to %d", followed.topic_partition, partition_log.log_end_offset, offset)
         await self._truncate(followed, offset)
 
-    async def _start_anew(self, followed: Followed) -> None:
+    async def _start_anew(self, followed: FollowedPartition) -> None:
         """The leader cannot continue this log: it ends before it, or starts after its end."""
         latest, earliest = await self._leader_offset(followed, LATEST), await self._leader_offset(followed, EARLIEST)
         partition_log = followed.log
@@ -391,7 +393,7 @@ class Fetcher:
             log.info("%s starts anew at %d", followed.topic_partition, earliest)
             await self._truncate(followed, earliest, fully=True)
 
-    async def _truncate(self, followed: Followed, offset: int, *, fully: bool = False) -> None:
+    async def _truncate(self, followed: FollowedPartition, offset: int, *, fully: bool = False) -> None:
         """Cut its log back, unless the broker follows another leader by then, or leads itself."""
 
         def is_wanted() -> bool:
@@ -399,7 +401,7 @@ class Fetcher:
 
         await self._manager.cleaner.truncate(followed.topic_partition, offset, is_wanted=is_wanted, fully=fully)
 
-    async def _leader_offset(self, followed: Followed, landmark: int) -> int:
+    async def _leader_offset(self, followed: FollowedPartition, landmark: int) -> int:
         connection = await self._connected()
         name, number = followed.topic_partition
         Topic = ListOffsetsRequest.Topic

@@ -6,7 +6,7 @@
     append, then high watermark, then log start  <---   records, high watermark, log start; or: where the logs part
 
 One fetcher for each leader, over one connection, with a fetch session (KIP-227). What goes wrong with one partition
-delays that one (`replica.fetch.backoff.ms`), a lost connection all of them. A log that has parted from its leader's is
+delays that one (`replica.fetch.backoff.ms`), a lost connection all of them. A log that diverges from its leader's is
 cut back to where they agree (KIP-101, KIP-595); one that the leader cannot continue begins anew.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .fetcher import Fetcher
 
 
-class Followed:
+class FollowedPartition:
     """A partition that this broker follows."""
 
     def __init__(self, log: PartitionLog, leader: int, leader_epoch: int) -> None:
@@ -76,7 +76,7 @@ class FetcherManager:
         self.cleaner = cleaner
         self.maintenance = maintenance
         self.metrics = metrics
-        self.followed: dict[TopicPartition, Followed] = {}
+        self.followed: dict[TopicPartition, FollowedPartition] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._is_running = False
         self.is_held = False
@@ -140,7 +140,7 @@ class FetcherManager:
                 self._fetchers[leader].retry_now()
             return
         self.unfollow(partition_log.topic_partition)
-        followed = Followed(partition_log, leader, leader_epoch)
+        followed = FollowedPartition(partition_log, leader, leader_epoch)
         followed.knows_log_start |= knows_log_start or (known is not None and known.knows_log_start)
         self.followed[followed.topic_partition] = followed
         self._begin(followed)
@@ -151,7 +151,7 @@ class FetcherManager:
         for followed in self.followed.values():
             followed.knows_log_start = False
 
-    def _begin(self, followed: Followed) -> None:
+    def _begin(self, followed: FollowedPartition) -> None:
         if self._is_running and not self.is_held and followed.leader != NO_LEADER:
             if followed.leader not in self._fetchers:
                 from .fetcher import Fetcher  # see there

@@ -17,7 +17,7 @@ from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 if TYPE_CHECKING:
     from ..settings.broker_config import BrokerConfig
     from ..settings.dynamic_config import DynamicBrokerConfig
-    from .fetcher_manager import Followed
+    from .fetcher_manager import FollowedPartition
 
 _make_topic = maker(FetchRequest.Topic)
 
@@ -52,7 +52,7 @@ class FollowerSession:
         self._id = session_id
         self.epoch = next_epoch(self.epoch) if session_id != NO_SESSION else INITIAL_EPOCH
 
-    def end(self, followed: Iterable[Followed]) -> None:
+    def end(self, followed: Iterable[FollowedPartition]) -> None:
         """Begin anew: the leader knows nothing of these partitions."""
         self._id, self.epoch = NO_SESSION, INITIAL_EPOCH
         self._forgotten.clear()
@@ -63,7 +63,7 @@ class FollowerSession:
         """Have the next fetch take a partition out of the session."""
         self._forgotten.append((topic_id, topic_partition))
 
-    def next_request(self, followed: Iterable[Followed]) -> FetchRequest:
+    def next_request(self, followed: Iterable[FollowedPartition]) -> FetchRequest:
         """The next fetch. It names those of these partitions that the leader has to be told of. Valid until the next
         call."""
         config, request = self._config.current, self._request
@@ -75,7 +75,7 @@ class FollowerSession:
         request.forgotten_topics_data = self._take_forgotten() if self._forgotten else []
         return request
 
-    def _topics(self, followed: Iterable[Followed], max_bytes: int) -> list[FetchRequest.Topic]:
+    def _topics(self, followed: Iterable[FollowedPartition], max_bytes: int) -> list[FetchRequest.Topic]:
         topics: dict[str, FetchRequest.Topic] = {}
         for one in followed:
             log, named = one.log, one.named

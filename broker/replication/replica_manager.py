@@ -37,7 +37,7 @@ from ..logs.log_maintenance import LogMaintenance
 from ..metrics import Metrics
 from ..purgatory import Purgatory
 from ..settings.dynamic_config import DynamicBrokerConfig
-from .fetcher_manager import FetcherManager, Followed
+from .fetcher_manager import FetcherManager, FollowedPartition
 from .partition import Partition
 
 log = logging.getLogger("kmini.broker")
@@ -286,7 +286,7 @@ class ReplicaManager:
             self.offsets_changed(partition.topic_partition)
         return deleted > 0
 
-    def roll(self, replica: Partition | Followed) -> None:
+    def roll(self, replica: Partition | FollowedPartition) -> None:
         """Seal the active segment of a partition that is led or followed here, if it holds anything. Raises
         KafkaStorageError."""
         replica.log.roll(self.clock.now_ms())

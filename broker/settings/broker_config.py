@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...protocol.errors import Answer
 from ...storage.config_key import (
     ANY,
     BOOLEAN,
@@ -65,7 +66,7 @@ SMALL = "50 partitions cost start-up time and files, and bring nothing to one pr
 CAPPED = "capped at the number of brokers, so that one broker needs no settings"
 
 
-class ConfigError(Exception):
+class ConfigError(Answer):
     """A broker cannot start with these settings. The message names key, value and rule, in one sentence."""
 
 

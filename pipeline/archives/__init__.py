@@ -1,1 +1,4 @@
-"""Topics as Parquet files, and back."""
+"""Topics as Parquet files, and back.
+
+Reading order: `archive_files.py`, `archive.py`, `replay.py`, `partition_replay.py`.
+"""

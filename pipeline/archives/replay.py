@@ -2,7 +2,6 @@
 order.
 
     from kmini.pipeline.clients import Kafka
-    from kmini.pipeline.archives.replay import replay_topic
     from kmini.pipeline.session import spark_session
 
     print(replay_topic(spark_session(), "backup", "orders", Kafka("localhost:9092"), to="orders-again"))
@@ -16,18 +15,18 @@ killed one without duplicates. docs/archive.md lists what is reproduced.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from py4j.protocol import Py4JJavaError
 
 from ...storage.config_key import OWN_PREFIX
 from ..clients import Kafka
-from .archive_files import BROKER_SETTINGS, HELD, Description, archived_parts, get_description
+from .archive_files import BROKER_SETTINGS, HELD, Description, Row, archived_parts, get_description
 from .cluster_topics import Topic, Topics
-from .java_writer import JavaWriter
 from .partition_replay import Conversion, KafkaPartition, Outcome, Plan, ReplayError, replay_partition, run_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
 
 NULL_REFUSE = "kmini.tombstone.null.refuse"
 FLAG = "kmini.tombstone.flag.enable"
@@ -236,3 +235,52 @@ def _notes(outcomes: list[Outcome], has_flag: bool, null_tombstones: bool) -> li
     if appended := sum(outcome.log_append_time for outcome in outcomes):
         notes.append(f"{appended} records keep the time at which they were first appended, now as their CreateTime")
     return notes
+
+
+# --- the writer in the JVM
+
+
+class JavaWriter:
+    """Writes single records to the partition of a plan, by the rules of partition_replay.py."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, settings: Mapping[str, str]) -> None:
+        self._plan = plan
+        self._jvm = cast(Any, spark.sparkContext._jvm)
+        clients = self._jvm.org.apache.kafka.clients.producer
+        properties = self._jvm.java.util.Properties()
+        serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
+        config = {
+            **settings,
+            "bootstrap.servers": plan.librdkafka["bootstrap.servers"],
+            "acks": "all",
+            "enable.idempotence": "true",
+            "key.serializer": serializer,
+            "value.serializer": serializer,
+            "compression.type": plan.compression,
+            "max.request.size": str(2**31 - 1),
+            "max.block.ms": str(plan.stall_ms),
+            "delivery.timeout.ms": str(max(plan.stall_ms, 30_001)),
+            "linger.ms": "0",
+        }
+        for key, value in config.items():
+            properties.setProperty(key, value)
+        self._record = clients.ProducerRecord
+        self._header = self._jvm.org.apache.kafka.common.header.internals.RecordHeader
+        self._producer = clients.KafkaProducer(properties)
+
+    def write(self, row: Row) -> None:
+        plan = self._plan
+        headers = None
+        if row.headers:
+            headers = self._jvm.java.util.ArrayList()
+            for name, value in row.headers:
+                headers.add(self._header(name, value))
+        try:
+            record = self._record(plan.topic, plan.partition, row.timestamp_ms, row.key, row.value, headers)
+            self._producer.send(record).get()
+        except Py4JJavaError as error:
+            reason = " ".join(str(error.java_exception.getMessage()).split())
+            raise ReplayError(f"the record of offset {row.offset} is refused: {reason}") from error
+
+    def close(self) -> None:
+        self._producer.close()

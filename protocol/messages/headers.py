@@ -85,7 +85,7 @@ def read_request_header(
                 position = skip_tags(memoryview(buffer)[:end], position, tags)
             except IndexError:
                 raise MalformedMessage("the request ends within its header") from None
-    header = tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id))  # cheap (DESIGN.md)
+    header = tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id))  # cheap (COSTS.md)
     return header, position
 
 

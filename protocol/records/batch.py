@@ -95,7 +95,7 @@ def batch_size(buffer: Buffer, position: int = 0) -> int:
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; struct.error if the buffer ends within it."""
-    return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))  # cheap (DESIGN.md)
+    return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))  # cheap (COSTS.md)
 
 
 def records_of(buffer: Buffer, position: int, header: BatchHeader) -> memoryview:

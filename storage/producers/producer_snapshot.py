@@ -80,7 +80,7 @@ class ProducerEntry(NamedTuple):
     ) -> ProducerEntry:
         """The state after another batch of data. A new epoch forgets the batches of the one before."""
         kept = self.batches[1 - MAX_CACHED_BATCHES :] if epoch == self.epoch else ()
-        batch = tuple.__new__(CachedBatch, (last_sequence, last_offset, offset_delta, timestamp))  # cheap (DESIGN.md)
+        batch = tuple.__new__(CachedBatch, (last_sequence, last_offset, offset_delta, timestamp))  # cheap (COSTS.md)
         return tuple.__new__(
             ProducerEntry,
             (self.producer_id, epoch, self.coordinator_epoch, timestamp, transaction_first_offset, (*kept, batch)),

@@ -87,7 +87,7 @@ async def test_a_new_directory_is_opened_at_once_and_one_with_logs_in_a_thread(
         return function(*arguments)
 
     monkeypatch.setattr("kmini.broker.broker.in_thread", in_thread)
-    monkeypatch.setattr("kmini.broker.opening.in_thread", in_thread)
+    monkeypatch.setattr("kmini.broker.startup.in_thread", in_thread)
     broker = await BrokerServer.start(config(), str(tmp_path))
     assert threads == []
     await broker.stop()

@@ -60,9 +60,14 @@ NOT_YET = {
     "metrics": ("kmini.broker.metrics_text",),
     "refusals": ("kmini.storage.refused_records",),
     "tables and people": ("rich", "shutil", "tempfile", "random", "encodings.idna"),
-    "embedding": ("kmini.embedded", "kmini.host", "kmini.graduation"),
-    "registry": ("kmini.registry", "kmini.cli.registry_port", "kmini.cli.listening_port", "avro", "google"),
-    "control": ("kmini.control", "kmini.lives", "kmini.shared_operations", "kmini.cli.http_port", "aiohttp"),
+    "embedding": ("kmini.testkit.embedded", "kmini.testkit.host", "kmini.graduation"),
+    "registry": ("kmini.registry", "kmini.cli.http_ports", "avro", "google"),
+    "control": (
+        "kmini.control",
+        "kmini.testkit.lifecycle",
+        "kmini.testkit.shared_operations",
+        "aiohttp",
+    ),
 }
 """Packages and modules by what needs them, which is not the first answer."""
 

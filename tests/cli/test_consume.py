@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kmini.json_data import data_to_json
+from kmini.web.json_data import data_to_json
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""`--init-dir`: files that a start runs, when all is ready, what a failure says, and what a restart repeats.
-
-embed/cli/init_directory.py runs them, embed/cli/init_runners.py has the kinds, embed/cli/init_done.py the memory.
-"""
+"""`--init-dir`: files that a start runs, when all is ready, what a failure says, and what a restart repeats."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def api() -> Iterator[ControlApi]:
 def run(api: ControlApi, directory: Path, topics: list[Any] | None = None) -> bool:
     """Run the files; whether all have succeeded."""
     init = InitDirectory(files_in(str(directory)), [] if topics is None else topics, 30_000)
-    return api.run(init.run(api.steered, PATH))
+    return api.run(init.run(api.managed, PATH))
 
 
 def missing(api: ControlApi) -> str:
@@ -147,10 +144,10 @@ def test_while_files_are_run_readiness_says_which(api: ControlApi, directory: Pa
     (directory / "2.sh").write_text("true")
     (directory / "3.sh").write_text("true")
     init = InitDirectory(files_in(str(directory)), [], 60_000)
-    init.announce(api.steered)
+    init.announce(api.managed)
     first = "init directory: 1.sh is not done yet, nor the 2 files after it"
     assert missing(api) == first
-    runs = threading.Thread(target=lambda: api.run(init.run(api.steered, PATH)))
+    runs = threading.Thread(target=lambda: api.run(init.run(api.managed, PATH)))
     runs.start()
     assert missing(api) == first
     (directory.parent / "go").touch()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kmini.cli.init_file import InitError, InitFile
+from kmini.cli.init_directory import InitError, InitFile
 
 
 def file_at(path: Path) -> InitFile:

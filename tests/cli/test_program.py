@@ -1,4 +1,4 @@
-"""The program as a whole: help, sentences, exit codes, imports, and calls of brokers (embed/cli/broker_call.py)."""
+"""The program as a whole: help, sentences, exit codes, imports, and calls of brokers (cli/broker_call.py)."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_the_help_of_every_command_shows_an_example(run, command: list[str]) -> 
 def test_help_imports_no_command() -> None:
     imported = modules_after("--help")
     heavy = ("kmini.cli.", "kmini.broker", "kmini.client", "rich")
-    assert {name for name in imported if name.startswith(heavy)} == {"kmini.cli.output", "kmini.cli.visible"}
+    assert {name for name in imported if name.startswith(heavy)} == {"kmini.cli.output", "kmini.cli.escaping"}
 
 
 def test_serve_imports_neither_client_nor_what_draws_tables_nor_an_embedded_broker() -> None:
     imported = modules_after("serve", "-c", "log.retention.ms=never")
     assert "kmini.broker.settings.broker_config" in imported
-    assert not {name for name in imported if name.startswith(("kmini.client", "rich", "kmini.embedded"))}
+    assert not {name for name in imported if name.startswith(("kmini.client", "rich", "kmini.testkit.embedded"))}
 
 
 def test_a_health_check_imports_neither_broker_nor_client() -> None:

@@ -1,5 +1,4 @@
-"""`kmini serve --registry`: where the schema registry is served, and how it is told (`kmini.cli.ports_beside`,
-`kmini.cli.listening_port`)."""
+"""`kmini serve --registry`: where the schema registry is served, and how it is told (`kmini.cli.http_ports`)."""
 
 from __future__ import annotations
 
@@ -98,9 +97,9 @@ def test_an_option_of_a_registry_needs_one(run, option: str) -> None:
 def test_a_registry_needs_its_extra(monkeypatch: pytest.MonkeyPatch, run) -> None:
     import click
 
-    from kmini.cli.registry_port import RegistryPort
+    from kmini.cli.http_ports import RegistryPort
 
-    monkeypatch.setattr("kmini.installed.find_spec", lambda name: None if name == "avro" else object())
+    monkeypatch.setattr("kmini.testkit.installed.find_spec", lambda name: None if name == "avro" else object())
     with pytest.raises(click.UsageError, match=r"avro is not installed; pip install '\.\[registry\]'"):
         RegistryPort("127.0.0.1", 0)
 

@@ -148,7 +148,7 @@ def test_a_rule_is_set_by_the_form_as_the_python_beside_it_would(page: Page, bus
     expect(page.locator("#rule-python")).to_have_text(shown)
     page.get_by_role("button", name="Set the rule", exact=True).click()
     expect(page.get_by_role("table", name="Fault rules")).to_contain_text("by hand")
-    rule = next(one for one in busy.server.steered.rules.rules if one.rule.name == "by hand")
+    rule = next(one for one in busy.server.managed.rules.rules if one.rule.name == "by hand")
     with_python = eval(shown.replace("broker", "cluster").replace("by hand", "as python"), {"cluster": busy.cluster})
     assert {**with_python.to_json(), "name": "by hand"} == json.loads(json.dumps(rule.rule.to_json()))
     with_python.remove()

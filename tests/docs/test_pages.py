@@ -162,7 +162,7 @@ def test_the_page_of_audits_names_all_that_an_audit_needs_installed() -> None:
     assert "pip install '.[audit]'" in needs
     modules = [*(ROOT / "pipeline" / "audit").glob("*.py"), *(ROOT / "pipeline" / "logs").glob("*.py")]
     imported = set().union(*map(third_party_imports, modules))
-    assert imported - {"pyspark"} == {"pyarrow", "numpy"}, "embed/cli/audit.py asks for these, and the page names them"
+    assert imported - {"pyspark"} == {"pyarrow", "numpy"}, "cli/audit.py asks for these, and the page names them"
 
 
 MEASURED = re.compile("<!-- make bench writes from here -->\n(.*?)<!-- to here -->\n", re.DOTALL)

@@ -1,4 +1,4 @@
-"""`kmini graduate` (embed/cli/graduate.py)."""
+"""`kmini graduate` (cli/graduate.py)."""
 
 from __future__ import annotations
 

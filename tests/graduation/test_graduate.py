@@ -16,7 +16,6 @@ from kmini import Broker
 from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.database_entries import NEXT_PRODUCER_ID
 from kmini.broker.security.acls import AclBinding
-from kmini.cluster import Cluster
 from kmini.graduation.graduate import Report, graduate
 from kmini.graduation.kafka_settings import ChangedSetting
 from kmini.protocol.metadata_records import (
@@ -39,6 +38,7 @@ from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.journal import Journal
 from kmini.storage.log_dir_files import read_meta_properties
 from kmini.storage.offset_checkpoint_file import read_offsets
+from kmini.testkit.cluster import Cluster
 from support.sqlite_databases import FORMATS, write_sqlite_database
 
 pytestmark = pytest.mark.sockets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from kmini.cluster import Cluster
+from kmini.testkit.cluster import Cluster
 from support.client_adapters import ConfluentKafka, Sent
 from support.java_peer import JavaPeer
 from support.oracle.graduated import STOCK, apache_kafka_on, complaints, free_ports, graduate

@@ -17,8 +17,8 @@ from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
-from kmini.storage.log_creation import create_log
 from kmini.storage.log_environment import LogEnvironment
+from kmini.storage.log_manager import create_log
 from kmini.storage.recovery import load_log
 from kmini.storage.timestamp_search import TimestampedOffset, batches_since, newest_batch
 from kmini.storage.validation import ValidatedRecords

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any, NamedTuple, TypeVar
 
-from kmini.argument_checks import topics as new_topics
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller.topics import create as create_topic
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.control.control_server import ControlServer
+from kmini.control.managed_brokers import ManagedBrokers
 from kmini.control.routes import PREFIX
-from kmini.control.steered import Steered
-from kmini.loop_thread import LoopThread
+from kmini.testkit.argument_checks import topics as new_topics
+from kmini.testkit.loop_thread import LoopThread
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class ControlApi:
             BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **(config or {}), "node.id": str(number)})
             for number in range(1, brokers + 1)
         ]
-        self.steered = Steered(configs, data_dir, _create(new_topics("topics", topics)), is_temporary=True)
+        self.managed = ManagedBrokers(configs, data_dir, _create(new_topics("topics", topics)), is_temporary=True)
         self.token: str | None = None
         self.server: ControlServer
         self.port = 0
@@ -85,12 +85,12 @@ class ControlApi:
         """Start the broker and the server."""
         self.token = token
         self._thread.start()
-        self.run(self.steered.start())
+        self.run(self.managed.start())
         self.run(self._serve(socket.create_server(("127.0.0.1", 0))))
         return self
 
     async def _serve(self, listening: socket.socket) -> None:
-        self.server = ControlServer(self.steered, self.token)
+        self.server = ControlServer(self.managed, self.token)
         self.port = listening.getsockname()[1]
         await self.server.start(listening)
 
@@ -98,7 +98,7 @@ class ControlApi:
         """Stop the server and the broker."""
         try:
             self.run(self.server.stop())
-            self.run(self.steered.stop())
+            self.run(self.managed.stop())
         finally:
             self._thread.end()
 
@@ -121,7 +121,7 @@ class ControlApi:
 
     @property
     def any_broker(self) -> BrokerServer:
-        return self.steered.operations.any_broker()
+        return self.managed.operations.any_broker()
 
     @contextmanager
     def connection(self) -> Iterator[HTTPConnection]:
@@ -172,8 +172,8 @@ class ControlApi:
 
     def reset(self) -> None:
         """As right after the start, whatever a test has done."""
-        if not self.steered.is_running:
-            self.run(self.steered.start())
+        if not self.managed.is_running:
+            self.run(self.managed.start())
         self.done("DELETE", "/faults")
         self.done("POST", "/reset")
 

@@ -94,7 +94,7 @@ def watchers(server: ControlApi) -> dict[str, int]:
     """What watches for the sake of streams."""
 
     def count() -> dict[str, int]:
-        brokers = server.steered.brokers
+        brokers = server.managed.brokers
         looks = [task for task in asyncio.all_tasks() if "_keep_looking" in repr(task.get_coro())]
         return {
             "tasks": len(looks),
@@ -116,7 +116,7 @@ def until_left(server: ControlApi) -> None:
 
 
 def client(server: ControlApi, name: str = "app") -> SmallClient:
-    (broker,) = server.steered.brokers
+    (broker,) = server.managed.brokers
     return SmallClient(broker.address, name)
 
 

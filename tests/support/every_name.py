@@ -349,7 +349,7 @@ def check_every_name_is_used() -> None:
     handled = {*classes, "Fault", "KafkaTestWarning"}
     handled |= {"ClientConnection", "GroupMember", "JournalEntry", "OpenTransaction"}  # parts of results
     handled |= {name for name in kmini.__all__ if name.startswith("Async")}
-    functions = {"connect"}  # what it returns has all names in tests/embed/control/test_connected.py
+    functions = {"connect"}  # what it returns has all names in tests/control/test_connected.py
     for name in kmini.__all__:
         assert name in handled | functions or name in text, name
         assert inspect.isclass(getattr(kmini, name)) != (name in functions)

@@ -13,7 +13,6 @@ from http.client import HTTPConnection
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from kmini.registry.formats.known_formats import NAMES
 from kmini.registry.formats.schema_format import (
     CannotCompare,
     Difference,
@@ -23,7 +22,7 @@ from kmini.registry.formats.schema_format import (
     SchemaFormat,
 )
 from kmini.registry.registry_server import RegistryServer
-from kmini.registry.schema_reading import SchemaReader
+from kmini.registry.schema_reading import NAMES, SchemaReader
 from support.control_api import DEADLINE_S, ControlApi
 
 V1_JSON = "application/vnd.schemaregistry.v1+json"
@@ -119,9 +118,12 @@ class RegistryApi:
         return self
 
     async def _serve(self, listening: socket.socket, reader: SchemaReader) -> None:
-        self.server = RegistryServer(self.control.steered, "127.0.0.1", reader)
+        self.server = RegistryServer(self.control.managed, "127.0.0.1", reader)
         self.port = listening.getsockname()[1]
-        self.control.steered.registry_port, self.control.steered.registry = self.port, self.server.registry
+        self.control.managed.registry_port, self.control.managed.registry = (
+            self.port,
+            self.server.registry,
+        )
         await self.server.start(listening)
 
     def end(self) -> None:
@@ -169,9 +171,9 @@ class RegistryApi:
 
     def records(self) -> list[tuple[str, str | None]]:
         """The keys and values in the log of `_schemas`, as texts."""
-        shown = self.control.run(self.control.steered.operations.records("_schemas", isolation="uncommitted"))
+        shown = self.control.run(self.control.managed.operations.records("_schemas", isolation="uncommitted"))
         return [(record.key.decode(), None if record.value is None else record.value.decode()) for record in shown]
 
     def write(self, key: bytes | None, value: bytes | None) -> None:
         """Append a record to `_schemas` as another program does."""
-        self.control.run(self.control.steered.operations.produce("_schemas", value, key=key))
+        self.control.run(self.control.managed.operations.produce("_schemas", value, key=key))

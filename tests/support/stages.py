@@ -27,7 +27,13 @@ FOLDERS = {
     "tests/crash": "certain",
     "tests/graduation": "certain",
     "tests/pipeline": "certain",
-    "tests/embed": "sockets",
+    "tests/testkit": "sockets",
+    "tests/control": "sockets",
+    "tests/registry": "sockets",
+    "tests/remote": "sockets",
+    "tests/doctor": "sockets",
+    "tests/trace": "sockets",
+    "tests/pytest_plugin": "sockets",
     "tests/kips": "sockets",
     "tests/cli": "sockets",
     "tests/client": "sockets",
@@ -62,7 +68,7 @@ REST = "the rest"
 
 
 def _dealt(*words: str) -> tuple[Shard, ...]:
-    """A shard for each of the words, which name folders and files ("embed/control embed/registry"), and one for the
+    """A shard for each of the words, which name folders and files ("control registry"), and one for the
     rest where `REST` stands."""
     shares = [(word, ("tests",) if word == REST else tuple(f"tests/{path}" for path in word.split())) for word in words]
     named = [path for _, paths in shares for path in paths]
@@ -94,7 +100,7 @@ SEVERAL_CLIENTS = " ".join(f"clients/test_{name}.py" for name in ("groups", "old
 
 SHARDS = {
     "certain": _dealt("protocol", "storage", REST, "broker/groups", "broker", "broker/handlers"),
-    "sockets": _dealt("kips client fuzz", "cli", "embed", REST, "embed/control embed/registry", "embed/pytest_plugin"),
+    "sockets": _dealt("kips client fuzz", "cli", "testkit", REST, "control registry", "pytest_plugin"),
     "programs": _dealt("clients", "oracle", "pipeline", REST, OWN_KAFKA, SEVERAL_CLIENTS),
     "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200),),
 }

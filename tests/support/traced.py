@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kmini.loop_thread import LoopThread
+from kmini.testkit.loop_thread import LoopThread
 from kmini.trace.observer import Observer, TracedExchange
 from kmini.trace.proxied_faults import ProxiedFaults
 from kmini.trace.proxy import Proxy

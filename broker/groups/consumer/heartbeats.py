@@ -1,7 +1,7 @@
 """Heartbeats of consumer groups: one request joins, leaves, reports and learns (KIP-848).
 
 A member takes one step with each (`member_steps.py`); what changes is appended as one batch, and the answer waits for
-it to be replicated. Other requests of the group wait while the target of a large one is computed (`group_turns.py`).
+it to be replicated. Other requests of the group wait while the target of a large one is computed (`group_life.py`).
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
-
-from .metadata_hash import group_hash, topic_hash
 
 if TYPE_CHECKING:
     from ...controller.topology import BrokerRegistration, Topic
@@ -83,3 +82,48 @@ class Catalog:
             broker = self._metadata.broker(node_id)
             if broker is not None and broker.rack is not None:
                 yield broker.rack
+
+
+# --- the hash of topics
+
+
+_INT32 = struct.Struct("<i")
+_INT64 = struct.Struct("<q")
+_HALVES = struct.Struct(">qq")
+_START = b"\0"
+
+
+def topic_hash(topic_id: bytes, name: str, racks: Sequence[Sequence[str]]) -> int:
+    """The hash of a topic, an int64, with the racks of the replicas of each partition: XXH3 over all of them."""
+    halves = _HALVES.unpack(topic_id)
+    parts = [_START, *map(_INT64.pack, halves), _text(name), _INT32.pack(len(racks))]
+    for number, of_replicas in enumerate(racks):
+        parts.append(_INT32.pack(number))
+        parts += map(_sized_text, sorted(of_replicas))
+    return _xxh3(b"".join(parts))
+
+
+def group_hash(hashes: Mapping[str, int]) -> int:
+    """The hash of a group, an int64, from those of its topics by name; 0 without topics."""
+    if not hashes:
+        return 0
+    return _xxh3(b"".join(_INT64.pack(hashes[name]) for name in sorted(hashes)))
+
+
+def _text(text: str) -> bytes:
+    """UTF-16 units, then their number."""
+    units = text.encode("utf-16-le")
+    return units + _INT32.pack(len(units) // 2)
+
+
+def _sized_text(text: str) -> bytes:
+    """The number of UTF-16 units, then what `_text` gives."""
+    units = _text(text)
+    return units[-_INT32.size :] + units
+
+
+def _xxh3(data: bytes) -> int:
+    from xxhash import xxh3_64_intdigest  # most brokers have no such group
+
+    digest = xxh3_64_intdigest(data)
+    return digest - (1 << 64) if digest >= 1 << 63 else digest

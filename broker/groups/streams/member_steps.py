@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,9 +20,9 @@ from ....protocol.errors import FencedMemberEpoch, InvalidRequest
 from ...api.error_mapping import kafka_error
 from ...network.peer_log import PeerLog
 from .configured_topology import ConfiguredTopology, Problem, Status, configure
-from .state_changes import CurrentChange, GroupEpoch, MembershipChange, TopologyChange
+from .state_changes import AssignmentEpoch, CurrentChange, GroupEpoch, MembershipChange, TargetChange, TopologyChange
+from .sticky_assignor import Size, TaskMember, assign_tasks
 from .streams_group import NOT_VALIDATED
-from .targets import STANDBYS, compute_target
 from .task_members import CurrentTasks, TaskMembership
 from .task_reconciliation import TaskAim, reconcile_tasks
 from .tasks import Duties, each_task
@@ -30,8 +30,10 @@ from .topology import Topology
 
 if TYPE_CHECKING:
     from ..modern.changes import Change
+    from .configured_topology import ConfiguredTopology
     from .life import StreamsGroupLife
     from .streams_group import StreamsGroup
+    from .task_members import TaskMembership
 
 log = PeerLog(logging.getLogger("kmini.groups"))
 
@@ -224,3 +226,45 @@ def _check_tasks(configured: ConfiguredTopology, owned: Duties | None) -> None:
             count = subtopologies[subtopology_id].task_count
             if not 0 <= partition < count:
                 raise InvalidRequest(f"subtopology {subtopology_id} has {count} tasks, and none of number {partition}")
+
+
+# --- target assignments
+
+
+STANDBYS = "num.standby.replicas"
+"""The name of the number of standbys in the record of the group epoch."""
+
+
+class NewTarget(NamedTuple):
+    """A target that was computed, as changes of the group."""
+
+    changes: list[Change[StreamsGroup]]
+    of_member: Mapping[str, Duties]
+
+
+def compute_target(
+    group: StreamsGroup,
+    members: Mapping[str, TaskMembership],
+    configured: ConfiguredTopology,
+    assignment_configs: Mapping[str, str],
+    now_ms: int,
+    epoch: int,
+) -> Generator[None, None, NewTarget]:
+    """Compute the target of these members at this epoch, in short steps. Without all its topics a topology has no
+    tasks."""
+    target = {member_id: Duties() for member_id in members}
+    if members and configured.is_ready and configured.subtopologies is not None:
+        sizes = {name: Size(each.task_count, each.is_stateful) for name, each in configured.subtopologies.items()}
+        present = {
+            member_id: TaskMember(member.process_id, group.targets.get(member_id, Duties()))
+            for member_id, member in members.items()
+        }
+        target = yield from assign_tasks(present, sizes, int(assignment_configs.get(STANDBYS, "0")))
+    return NewTarget([*_changed(group, target), AssignmentEpoch(epoch, now_ms)], target)
+
+
+def _changed(group: StreamsGroup, target: Mapping[str, Duties]) -> Iterator[Change[StreamsGroup]]:
+    for member_id, duties in target.items():
+        present = group.targets.get(member_id)
+        if present is None or present.as_sets() != duties.as_sets():
+            yield TargetChange(member_id, duties)

@@ -1,5 +1,5 @@
 """Rules about the schema registry: what they may say. What they do is in
-tests/embed/registry/test_observed_requests.py."""
+tests/registry/test_observed_requests.py."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.faults.selection import Selection
+from kmini.broker.faults.active_rule import Selection
 from support.fault_rules import rule
 
 

@@ -10,7 +10,7 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.broker.groups.group_store import GroupStore
-from kmini.broker.groups.modern import group_turns
+from kmini.broker.groups.modern import group_life
 from kmini.broker.scheduler import Turn
 from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.broker.group_lab import Lab
@@ -61,5 +61,5 @@ async def long_computation(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
         async def next(self) -> None:
             await goes_on.wait()
 
-    monkeypatch.setattr(group_turns, "Turn", LongTurn)  # other work of the broker goes on
+    monkeypatch.setattr(group_life, "Turn", LongTurn)  # other work of the broker goes on
     return goes_on

@@ -19,7 +19,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.network.connection import SLICE_BYTES, Connection, address_of, slices
 from kmini.broker.purgatory import Purgatory
-from kmini.broker.resetting import reset_broker
+from kmini.broker.reset import reset_broker
 from kmini.broker.security.resources import ANONYMOUS
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.framing import NEED_DATA, ReceiveBuffer

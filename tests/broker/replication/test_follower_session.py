@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kmini.broker.replication.fetcher_manager import Followed
+from kmini.broker.replication.fetcher_manager import FollowedPartition
 from kmini.broker.replication.follower_session import FollowerSession
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.broker.settings.dynamic_config import DynamicBrokerConfig
@@ -16,7 +16,7 @@ from kmini.protocol.topics import TopicPartition
 SESSION = 77
 
 
-def followed(topic: str, number: int, *, end: int = 0, start: int = 0) -> Followed:
+def followed(topic: str, number: int, *, end: int = 0, start: int = 0) -> FollowedPartition:
     log = SimpleNamespace(
         topic_partition=TopicPartition(topic, number),
         topic_id=topic.encode().ljust(16, b"-"),
@@ -25,7 +25,7 @@ def followed(topic: str, number: int, *, end: int = 0, start: int = 0) -> Follow
         high_watermark=end,
         leader_epochs=SimpleNamespace(latest_epoch=3),
     )
-    return Followed(log, leader=1, leader_epoch=4)  # type: ignore[arg-type]
+    return FollowedPartition(log, leader=1, leader_epoch=4)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_every_setting_of_brokers_is_shown_at_work_or_says_why_it_is_not() -> No
 
 def test_no_setting_of_brokers_is_idle_without_saying_so() -> None:
     """Whatever has an effect is read somewhere outside of the table, unless there is but one value."""
-    folders = [ROOT / "broker", ROOT / "embed"]
+    folders = [ROOT / "broker", ROOT / "testkit", ROOT / "cli"]
     files = [file for folder in folders for file in folder.rglob("*.py") if file != ROOT / "broker" / "config.py"]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     excepted = {"transaction.two.phase.commit.enable"}

@@ -1,4 +1,4 @@
-"""Topics archived and replayed: a consumer sees the same records, also those of pipeline/archives/java_writer.py."""
+"""Topics archived and replayed: a consumer sees the same records, also those of the writer in Java."""
 
 from __future__ import annotations
 

@@ -192,7 +192,9 @@ def test_bad_input_is_one_sentence(
 
 def test_without_the_extra_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
-    monkeypatch.setattr("kmini.installed.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
+    monkeypatch.setattr(
+        "kmini.testkit.installed.find_spec", lambda name: None if name == "pyspark" else find_spec(name)
+    )
     for arguments in (["archive", "orders", "out"], ["replay", "out"]):
         code, _, err = run(*arguments)
         assert (code, "pip install '.[spark]'" in err, err.count("\n")) == (2, True, 1)

@@ -1,4 +1,4 @@
-"""`kmini audit` (embed/cli/audit.py), and its output (pipeline/audit/rendering.py)."""
+"""`kmini audit` (cli/audit.py), and its output (pipeline/audit/rendering.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines declared in files, and `kmini pipeline` on them (embed/cli/pipeline.py)."""
+"""Pipelines declared in files, and `kmini pipeline` on them (cli/pipeline.py)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text("")
-    monkeypatch.setattr("kmini.installed.find_spec", lambda name: None)
+    monkeypatch.setattr("kmini.testkit.installed.find_spec", lambda name: None)
     with pytest.raises(SystemExit) as ended:
         kmini.main(["pipeline", "run", str(file)], prog_name="kmini")
     assert ended.value.code == 2

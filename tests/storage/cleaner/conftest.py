@@ -24,8 +24,8 @@ from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
-from kmini.storage.log_creation import create_log
 from kmini.storage.log_environment import LogEnvironment
+from kmini.storage.log_manager import create_log
 from kmini.storage.producers.producer_state import Origin
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords

@@ -21,8 +21,8 @@ from kmini.storage.cleaner.dirtiness import assess, capture
 from kmini.storage.cleaner.stats import PassReport
 from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.log_config import LogConfig
-from kmini.storage.log_creation import create_log
 from kmini.storage.log_environment import LogEnvironment
+from kmini.storage.log_manager import create_log
 from kmini.storage.validation import ValidatedRecords
 
 Bench = Any

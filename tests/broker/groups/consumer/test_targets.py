@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.groups.consumer import targets
+from kmini.broker.groups.consumer import member_steps
 from kmini.broker.groups.consumer.assignors.subscribers import Subscriber, Target
 from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
+from kmini.broker.groups.consumer.member_steps import NewTarget, compute_target, is_homogeneous
 from kmini.broker.groups.consumer.members import Expression, Membership
 from kmini.broker.groups.consumer.state_changes import AssignmentEpoch, TargetChange
-from kmini.broker.groups.consumer.targets import NewTarget, compute_target, is_homogeneous
 from kmini.broker.groups.modern.catalog import Catalog
 from support.broker.assignments import result_of
 from support.broker.consumer_lab import ConsumerLab
@@ -56,7 +56,7 @@ class Assignors:
         self.target: Target = {}
         self.members: Mapping[str, Subscriber] = {}
         self.counts: Mapping[bytes, int] = {}
-        monkeypatch.setattr(targets, "ASSIGNORS", {"told": self._assign})
+        monkeypatch.setattr(member_steps, "ASSIGNORS", {"told": self._assign})
 
     def _assign(
         self, members: Mapping[str, Subscriber], counts: Mapping[bytes, int], is_homogeneous: bool

@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from kmini.broker import scheduler
-from kmini.broker.groups.modern.group_turns import GroupTurns
+from kmini.broker.groups.modern.group_life import GroupTurns
 
 
 @pytest.fixture

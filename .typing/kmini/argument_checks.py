@@ -1,1 +1,0 @@
-../../embed/argument_checks.py

@@ -1,1 +1,0 @@
-../../embed/arrivals.py

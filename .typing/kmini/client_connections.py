@@ -1,1 +1,0 @@
-../../embed/client_connections.py

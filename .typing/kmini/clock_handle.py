@@ -1,1 +1,0 @@
-../../embed/clock_handle.py

@@ -1,1 +1,0 @@
-../../embed/cluster_operations.py

@@ -1,1 +1,0 @@
-../../embed/crash_damage.py

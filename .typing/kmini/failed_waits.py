@@ -1,1 +1,0 @@
-../../embed/failed_waits.py

@@ -1,1 +1,0 @@
-../../embed/fault_draft.py

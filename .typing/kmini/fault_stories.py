@@ -1,1 +1,0 @@
-../../embed/fault_stories.py

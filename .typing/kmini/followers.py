@@ -1,1 +1,0 @@
-../../embed/followers.py

@@ -1,1 +1,0 @@
-../../embed/group_handle.py

@@ -1,1 +1,0 @@
-../../embed/http_hosts.py

@@ -1,1 +1,0 @@
-../../embed/journal_handle.py

@@ -1,1 +1,0 @@
-../../embed/json_data.py

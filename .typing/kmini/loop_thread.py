@@ -1,1 +1,0 @@
-../../embed/loop_thread.py

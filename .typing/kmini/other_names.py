@@ -1,1 +1,0 @@
-../../embed/other_names.py

@@ -1,1 +1,0 @@
-../../embed/record_arguments.py

@@ -1,1 +1,0 @@
-../../embed/registry_beside.py

@@ -1,1 +1,0 @@
-../../embed/report_handle.py

@@ -1,1 +1,0 @@
-../../embed/shared_operations.py

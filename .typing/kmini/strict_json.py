@@ -1,1 +1,0 @@
-../../embed/strict_json.py

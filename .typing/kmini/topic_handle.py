@@ -1,1 +1,0 @@
-../../embed/topic_handle.py

@@ -1,1 +1,0 @@
-../../embed/transaction_handle.py

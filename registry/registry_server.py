@@ -1,0 +1,247 @@
+"""The server of the schema registry: Confluent's REST interface on a port of its own, on the broker's loop (extra
+"registry").
+
+It has no control verbs: what it serves is `ROUTES`, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from aiohttp import hdrs, web
+
+from kmini.registry.observed_requests import ObservedRequests
+from kmini.registry.registry import Registry
+from kmini.registry.registry_access import CHALLENGE, MEDIA_TYPES, RegistryAccess
+from kmini.registry.registry_answers import RawText, RegistryAnswers, RegistryRequest
+from kmini.registry.registry_errors import (
+    BODY_TOO_LARGE,
+    FAILED,
+    NO_SUCH_METHOD,
+    NO_SUCH_PATH,
+    UNREADABLE,
+    ErrorKind,
+    RegistryError,
+)
+from kmini.registry.schema_log import Served
+from kmini.registry.schema_reading import SchemaReader
+from kmini.web.http_serving import HttpServer, expecting, parser_message, read_body
+from kmini.web.strict_json import write_json
+
+# --- paths
+
+
+_READING = """
+    GET    /                                                       root
+    GET    /subjects                                               subjects
+    POST   /subjects/{subject}                                     look_up
+    GET    /subjects/{subject}/metadata                            latest_with_metadata
+    GET    /subjects/{subject}/versions                            versions
+    GET    /subjects/{subject}/versions/{version}                  one_version
+    GET    /subjects/{subject}/versions/{version}/schema           version_text
+    GET    /subjects/{subject}/versions/{version}/referencedby     referenced_by
+    GET    /schemas                                                schemas
+    GET    /schemas/types                                          types
+    GET    /schemas/ids/{id}                                       schema
+    GET    /schemas/ids/{id}/schema                                schema_text
+    GET    /schemas/ids/{id}/subjects                              subjects_of_schema
+    GET    /schemas/ids/{id}/versions                              versions_of_schema
+    GET    /schemas/guids/{guid}                                   schema_with_guid
+    GET    /schemas/guids/{guid}/ids                               ids_with_guid
+    POST   /compatibility/subjects/{subject}/versions              compatibility
+    POST   /compatibility/subjects/{subject}/versions/{version}    compatibility
+    GET    /config                                                 config
+    GET    /config/{subject}                                       config
+    GET    /mode                                                   mode
+    GET    /mode/{subject}                                         mode
+    GET    /contexts                                               contexts
+    GET    /associations/{about:.*}                                associations
+    GET    /v1/metadata/id                                         cluster
+    GET    /v1/metadata/version                                    release
+"""
+
+_WRITING = """
+    POST   /subjects/{subject}/versions                            register
+    DELETE /subjects/{subject}                                     delete_subject
+    DELETE /subjects/{subject}/versions/{version}                  delete_version
+    PUT    /config                                                 set_config
+    PUT    /config/{subject}                                       set_config
+    DELETE /config                                                 delete_config
+    DELETE /config/{subject}                                       delete_config
+    PUT    /mode                                                   set_mode
+    PUT    /mode/{subject}                                         set_mode
+    DELETE /mode                                                   delete_mode
+    DELETE /mode/{subject}                                         delete_mode
+    POST   /associations{about:.*}                                 refuse_association
+    PUT    /associations{about:.*}                                 refuse_association
+    DELETE /associations{about:.*}                                 refuse_association
+"""
+
+
+class Route(NamedTuple):
+    """A verb and a path for a method."""
+
+    verb: str
+    path: str
+    method: str
+    writes: bool
+    """Whether it changes the registry: a user then needs WRITE on the topic, and otherwise READ."""
+
+
+def _routes(lines: str, *, writes: bool) -> list[Route]:
+    """The routes of a table: verb, path and method in a line."""
+    parts = [line.split() for line in lines.split("\n") if line.strip()]
+    return [Route(verb, path, method, writes) for verb, path, method in parts]
+
+
+ROUTES: tuple[Route, ...] = (*_routes(_READING, writes=False), *_routes(_WRITING, writes=True))
+
+
+log = logging.getLogger("kmini.registry")
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""The largest body of a request: a schema that fits into a record of `_schemas`, with every character escaped."""
+
+
+class RegistryServer:
+    """Serves the schema registry of a broker or a cluster."""
+
+    def __init__(self, served: Served, host: str, reader: SchemaReader | None = None) -> None:
+        """`host` is the address at which it listens."""
+        self._served = served
+        self._access = RegistryAccess(served, host)
+        self.registry = Registry(served, reader)
+        self._answers = RegistryAnswers(self.registry, served)
+        observed = ObservedRequests(served, self._answer_error)
+        app = web.Application(middlewares=[observed.observe, self._guarded], client_max_size=MAX_BODY_BYTES)
+        expect = expecting(_answer_expectation)
+        for route in ROUTES:
+            add = app.router.add_get if route.verb == hdrs.METH_GET else partial(app.router.add_route, route.verb)
+            add(
+                route.path, self._handler_of(route), expect_handler=expect
+            )  # what is read may be asked for by HEAD, too
+        self._server = HttpServer(app, _answer_unreadable, log)
+
+    async def start(self, listening: socket.socket) -> None:
+        """Serve the connections of a socket that listens already."""
+        await self._server.start(listening)
+
+    async def stop(self) -> None:
+        """End the socket and all connections. Requests in service have some tenths of a second to end."""
+        await self._server.stop()
+
+    # --- requests
+
+    @web.middleware
+    async def _guarded(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Make an error document of what fails."""
+        try:
+            has_body = request.body_exists and request.content_length != 0
+            self._access.check_headers(request.headers, has_body=has_body)
+            return await handler(request)
+        except RegistryError as error:
+            return self._answer_error(request, error)
+        except web.HTTPRequestEntityTooLarge:
+            return self._answer_error(request, BODY_TOO_LARGE(bytes=MAX_BODY_BYTES))
+        except web.HTTPMethodNotAllowed as error:
+            methods = ", ".join(sorted(error.allowed_methods))
+            return self._answer_error(request, NO_SUCH_METHOD(methods=methods), {hdrs.ALLOW: methods})
+        except web.HTTPNotFound:
+            return self._answer_error(request, NO_SUCH_PATH(path=request.path))
+        except web.HTTPException as error:
+            status = HTTPStatus(error.status)
+            return self._answer_error(request, ErrorKind(status, status.value, status.phrase)())
+        except web.RequestPayloadError as error:
+            return self._answer_error(request, UNREADABLE(details=parser_message("the body cannot be read", error)))
+        except Exception as error:
+            log.error("%s %s failed", request.method, request.path, exc_info=error)
+            return self._answer_error(request, FAILED())
+
+    def _handler_of(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
+        method: Callable[[RegistryRequest], Awaitable[Any]] = getattr(self._answers, route.method)
+
+        async def handle(request: web.Request) -> web.Response:
+            await self._access.check_user(request.headers, request.remote or "", writes=route.writes)
+            query = request.query
+            given = RegistryRequest(
+                request.match_info,
+                query,
+                query.getall("key", []),
+                query.getall("value", []),
+                await read_body(request),
+            )
+            return _answer(request, await (_to_its_end(method(given)) if route.writes else method(given)))
+
+        return handle
+
+    def _answer_error(
+        self, request: web.BaseRequest, error: RegistryError, headers: dict[str, str] | None = None
+    ) -> web.Response:
+        release = next((broker.config.current.kmini_as_version for broker in self._served.brokers), None)
+        document = {"error_code": error.code_as(release), "message": error.message}
+        headers = {**(headers or {}), hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))}
+        if error.status is HTTPStatus.UNAUTHORIZED:
+            headers[hdrs.WWW_AUTHENTICATE] = CHALLENGE
+        return web.Response(body=write_json(document, is_compact=True), status=error.status, headers=headers)
+
+
+async def _to_its_end(answer: Awaitable[Any]) -> Any:
+    """The answer of what changes the registry, which runs to its end though its client has gone."""
+    call = asyncio.ensure_future(answer)
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        await asyncio.wait([call])
+        if not call.cancelled() and (error := call.exception()) is not None:
+            log.info("a change failed, and its client has gone: %s", error)
+        raise
+
+
+def media_type(accept: str) -> str:
+    """The type of an answer: of those that an Accept header names the one that it prefers, or else the first."""
+    found: list[tuple[float, str]] = []
+    for part in accept.split(","):
+        name, *parameters = (one.strip().lower() for one in part.split(";"))
+        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        if name in MEDIA_TYPES:
+            found.append((_number(quality), name))
+    return max(found, key=lambda one: one[0], default=(0.0, MEDIA_TYPES[0]))[1]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _answer(request: web.Request, document: Any) -> web.Response:
+    body = (
+        document.encode(errors="surrogatepass")
+        if isinstance(document, RawText)
+        else write_json(document, is_compact=True)
+    )
+    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))})
+
+
+def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
+    """The answer to a request that is no HTTP, or whose service has failed."""
+    return _answer_before_routes(UNREADABLE(details=detail) if status < HTTPStatus.INTERNAL_SERVER_ERROR else FAILED())
+
+
+def _answer_expectation(status: HTTPStatus, detail: str) -> web.Response:
+    """The answer to an expectation that the server cannot meet."""
+    return _answer_before_routes(ErrorKind(status, status.value, detail)())
+
+
+def _answer_before_routes(error: RegistryError) -> web.Response:
+    document = {"error_code": error.code, "message": error.message}
+    return web.Response(body=write_json(document, is_compact=True), status=error.status, content_type=MEDIA_TYPES[0])

@@ -1,0 +1,112 @@
+"""The members of a group, as `broker.group("billing").describe()` tells them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+
+from kmini.broker.broker import BrokerServer
+from kmini.broker.groups.classic.classic_group import ClassicGroup
+from kmini.broker.groups.classic.member import Member
+from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
+from kmini.broker.groups.group import Group as KnownGroup
+from kmini.broker.groups.streams.endpoints import read_partitions
+from kmini.broker.groups.streams.streams_group import StreamsGroup
+from kmini.broker.groups.streams.tasks import Tasks
+from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
+from kmini.protocol.errors import MalformedMessage
+from kmini.protocol.topics import TopicPartition
+from kmini.testkit.descriptions import GroupMember
+
+
+def classic_members(group: KnownGroup) -> Iterator[GroupMember]:
+    """The members, each with the topics that it subscribes to and the partitions that it has."""
+    for member in group.members.values():
+        topics, assigned = _of_classic(group, member)
+        yield GroupMember(
+            member.member_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            member.instance_id,
+            tuple(sorted(topics)),
+            tuple(sorted(assigned)),
+        )
+
+
+def consumers(broker: BrokerServer, group: ConsumerGroup) -> Iterator[GroupMember]:
+    """The members of a consumer group, each with what it has and what it is to have."""
+    for member_id, member in group.memberships.items():
+        current = group.current(member_id)
+        yield GroupMember(
+            member_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            member.instance_id,
+            tuple(sorted(group.topic_names_of(member))),
+            _places(broker, current.assigned, current.revoking),
+            group.group_type if member.classic is None else ClassicGroup.group_type,
+            current.epoch,
+            current.state.name,
+            _places(broker, group.targets.get(member_id, {})),
+            member.topic_regex,
+        )
+
+
+def instances(broker: BrokerServer, group: StreamsGroup) -> Iterator[GroupMember]:
+    """The members of a streams group, each with the partitions that its active tasks read and are to read."""
+    topics = tuple(sorted(group.subscribed_topics()))
+    for member_id, member in group.memberships.items():
+        current = group.current(member_id)
+        target = group.targets.get(member_id)
+        yield GroupMember(
+            member_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            member.instance_id,
+            topics,
+            _read_by(broker, group, current.active, current.revoking_active),
+            group.group_type,
+            current.epoch,
+            current.state.name,
+            () if target is None else _read_by(broker, group, target.active),
+        )
+
+
+def _read_by(broker: BrokerServer, group: StreamsGroup, *tasks: Tasks) -> tuple[TopicPartition, ...]:
+    """The partitions that these tasks read."""
+    if group.topology is None:
+        return ()
+    count = broker.groups.streams.life.partition_count
+    return tuple(
+        sorted(
+            TopicPartition(topic, number)
+            for some in tasks
+            for topic, numbers in read_partitions(some, group.topology, count)
+            for number in numbers
+        )
+    )
+
+
+def _places(broker: BrokerServer, *assignments: Mapping[bytes, Collection[int]]) -> tuple[TopicPartition, ...]:
+    """Partitions by topic id as those of topics; without topics that no longer exist."""
+    return tuple(
+        sorted(
+            TopicPartition(topic.name, number)
+            for partitions in assignments
+            for topic_id, numbers in partitions.items()
+            if (topic := broker.controller.topic_by_id(topic_id)) is not None
+            for number in numbers
+        )
+    )
+
+
+def _of_classic(group: KnownGroup, member: Member) -> tuple[set[str], list[TopicPartition]]:
+    topics: set[str] = set()
+    assigned: list[TopicPartition] = []
+    if group.shown_protocol_type == PROTOCOL_TYPE:
+        with contextlib.suppress(MalformedMessage):  # a client may write any bytes there
+            for metadata in member.protocols.values():
+                topics |= subscribed_topics(metadata)
+            for one in read_assignment(member.assignment).assigned_partitions:
+                assigned += [TopicPartition(one.topic, number) for number in one.partitions]
+    return topics, assigned

@@ -1,0 +1,71 @@
+"""Members of streams groups, as an embedded broker tells of them; other members are in test_group_handle.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kmini import Broker
+from kmini.protocol.errors import NONE
+from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kmini.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kmini.protocol.topics import TopicPartition
+from kmini.testing import Wire
+from kmini.testkit.group_members import instances
+from support.broker.streams_lab import READS_T
+
+AT_ONCE = {"group.streams.initial.rebalance.delay.ms": 0, "group.streams.assignment.interval.ms": 0}
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"t": 2}, config=AT_ONCE) as broker:
+        yield broker
+
+
+def beat(broker: Broker, member_id: str, epoch: int) -> int:
+    """Send a heartbeat, one that joins with epoch 0; return the member epoch."""
+    joining = epoch == 0
+    request = StreamsGroupHeartbeatRequest(
+        group_id="app",
+        member_id=member_id,
+        member_epoch=epoch,
+        endpoint_information_epoch=-1,
+        rebalance_timeout_ms=60_000 if joining else -1,
+        topology=READS_T if joining else None,
+        active_tasks=[] if joining else None,
+        standby_tasks=[] if joining else None,
+        warmup_tasks=[] if joining else None,
+        process_id=member_id,
+    )
+    with Wire(broker.bootstrap_servers) as wire:
+        assert wire.ask(FindCoordinatorRequest(key="app", key_type=0), 3).error_code == NONE
+        answer = wire.ask(request, 0)
+    assert answer.error_code == NONE, answer
+    return int(answer.member_epoch)
+
+
+def test_a_member_has_the_partitions_that_its_tasks_read(broker: Broker) -> None:
+    beat(broker, "m1", 0)
+    beat(broker, "m2", 0)
+    beat(broker, "m1", 2)
+    group = broker.group("app").describe()
+    assert (group.kind, group.state, group.generation, group.assignment_epoch) == ("streams", "Reconciling", 3, 3)
+    assert group.protocol == "sticky"
+    first, second = group.members
+    assert (first.member_id, first.topics, first.epoch, first.state) == ("m1", ("t",), 2, "UNREVOKED_TASKS")
+    assert first.assignment == (TopicPartition("t", 0), TopicPartition("t", 1))  # with what it has not given up
+    assert first.target == (TopicPartition("t", 0),)
+    assert (second.protocol, second.assignment, second.target) == ("streams", (), (TopicPartition("t", 1),))
+    assert "m2" in str(group)
+
+
+def test_a_member_that_has_just_joined_has_nothing(broker: Broker) -> None:
+    beat(broker, "m1", 0)
+    core = broker._operations.core
+    group = core.groups.groups["app"]
+    group.targets.clear()
+    group.put_current("m1", None)
+    (member,) = instances(core, group)
+    assert (member.assignment, member.target, member.epoch) == ((), (), 0)

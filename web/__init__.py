@@ -1,0 +1,1 @@
+"""What the servers of HTTP share: the control API and the schema registry."""
