@@ -463,7 +463,7 @@ DEFECTS = (
         "resetting.py",
         "restore_levels() return Emptied",
         "return Emptied",
-        ("tests/broker/test_resetting.py",),
+        ("tests/broker/test_reset.py",),
     ),
 )
 

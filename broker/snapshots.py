@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..protocol.errors import Answer, InvalidArgument
+from ..protocol.errors import AnswerError, InvalidArgument
 from ..storage import log_snapshots
 from ..storage.filenames import DATABASE, broker_directory
 from ..storage.filesystem import write_atomically
@@ -39,7 +39,7 @@ _ROUNDS = 20
 """Times that the logs are sealed before a snapshot is given up, because a program in this process keeps writing."""
 
 
-class SnapshotError(Answer):
+class SnapshotError(AnswerError):
     """A snapshot cannot be taken or restored; the message says why."""
 
 

@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kmini.cli.log_output import logs_json, notice
+from kmini.protocol.topics import is_internal
 
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
 
 TOPIC = "try"
-"""Name of the topic in the commands; the first record creates it."""
+"""Name of the topic in the commands where there is none yet; the first record creates it."""
 
 
 def show_first_steps(broker: BrokerServer) -> None:
@@ -36,10 +37,11 @@ def _lines(broker: BrokerServer) -> Iterator[str]:
     if listener.sasl is not None:
         asks += " --command-config client.properties"
     program = _program()
-    if not broker.config.current.auto_create_topics_enable:
+    topic = next((name for name in sorted(broker.controller.topics) if not is_internal(name)), None)
+    if topic is None and not broker.config.current.auto_create_topics_enable:
         yield f"to create a topic: {program} topic create {TOPIC} {asks}"
-    yield f"to produce: echo hello | {program} produce {TOPIC} {asks}"
-    yield f"to consume: {program} consume {TOPIC} {asks}"
+    yield f"to produce: echo hello | {program} produce {topic or TOPIC} {asks}"
+    yield f"to consume: {program} consume {topic or TOPIC} {asks}"
     if listener.sasl is not None:
         yield "client.properties has security.protocol, sasl.mechanism and sasl.jaas.config, as for Kafka's tools"
 

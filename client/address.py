@@ -36,6 +36,8 @@ def parse_addresses(text: str) -> list[Address]:
 
 
 def _parse_address(text: str) -> Address:
+    if text.isascii() and text.isdigit():
+        raise ValueError(f"{text!r} is a port alone: host:port was expected, as 127.0.0.1:{text}")
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)

@@ -88,7 +88,7 @@ def api() -> str:
     results = [_fields(getattr(public, name)) for name in _RESULTS]
     in_fields = [_fields(cls).replace("\n## ", "\n### ", 1) for cls in _FIELD_TYPES]
     errors_raised = [
-        (f"`{name}`", f"`{error.__bases__[0].__name__}`", error.__doc__ or "")
+        (f"`{name}`", f"`{_kind_of(error)}`", error.__doc__ or "")
         for name in public.__all__
         if isinstance(error := getattr(public, name), type) and issubclass(error, Exception)
     ]
@@ -102,6 +102,13 @@ def api() -> str:
         f"{NOTE}{_API}{''.join(classes)}\n## Errors\n\n"
         f"{table(('error', 'is a', 'meaning'), errors_raised)}{_FIXTURES}{''.join(fixtures)}"
     )
+
+
+def _kind_of(error: type[Exception]) -> str:
+    """What an error is, too: the name of an error in `kmini` or of Python."""
+    public_errors = {getattr(public, name) for name in public.__all__}
+    ours = (base for base in error.__mro__[1:] if base in public_errors or base.__module__ == "builtins")
+    return next(ours).__name__
 
 
 def _handle(cls: type) -> str:

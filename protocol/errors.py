@@ -35,27 +35,27 @@ class _KafkaName:
 _UNDERSCORES = {ord(letter): f"_{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
-class Answer(Exception):
+class AnswerError(Exception):
     """An error that answers a caller: its text says all, and no line of ours would say more."""
 
 
-class InvalidArgument(Answer, ValueError):
+class InvalidArgument(AnswerError, ValueError):
     """A value is not one that may be given."""
 
 
-class InvalidType(Answer, TypeError):
+class InvalidType(AnswerError, TypeError):
     """A value is not of a type that may be given."""
 
 
-class InvalidState(Answer, RuntimeError):
+class InvalidState(AnswerError, RuntimeError):
     """What was asked for cannot be done now, or not here."""
 
 
-class ExpectationFailed(Answer, AssertionError):
+class ExpectationFailed(AnswerError, AssertionError):
     """What a test expects is not so."""
 
 
-class KafkaError(Answer):
+class KafkaError(AnswerError):
     """A request, or a part of it, is refused; `code` is what the peer is told.
 
     `retriable` is what Kafka's own clients take it for: the same request may succeed later. The message is for people;

@@ -30,6 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Import kmini as it is: pytest rewrites the assertions of every module of an installed plugin's distribution,
+    which takes a second here, and breaks where two threads do it at once (CPython's issue 106905)."""
+    hook: Any = early_config.pluginmanager.rewrite_hook
+    hook._must_rewrite.discard("kmini")
+    hook._marked_for_rewrite_cache.clear()
+
+
 @pytest.hookimpl(trylast=True)  # a conftest may set or drop KAFKA_BOOTSTRAP_SERVERS first
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", marker.DESCRIPTION)

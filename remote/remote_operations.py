@@ -17,7 +17,7 @@ from kmini.client import Client, ConfigResource
 from kmini.client import NewTopic as CreatedTopic
 from kmini.client.group_descriptions import DEAD
 from kmini.client.produce import record as new_record
-from kmini.protocol.errors import RequestTimedOut, UnknownTopicOrPartition
+from kmini.protocol.errors import RequestTimedOut, TopicAlreadyExists, UnknownTopicOrPartition
 from kmini.protocol.messages.metadata import MetadataResponse
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Header
@@ -65,11 +65,16 @@ class RemoteOperations:
         await self.create(NewTopic(name, partitions, replication_factor, texts))
 
     async def create_missing(self, new_topics: Collection[NewTopic]) -> None:
-        """Create the missing ones of these topics."""
-        present = {topic.name for topic in await self.metadata([one.name for one in new_topics])}
+        """Create these topics. None may exist: it would be that of somebody else, with records and partitions of its
+        own. Raises TopicAlreadyExists."""
         for topic in new_topics:
-            if topic.name not in present:
+            try:
                 await self.create(topic)
+            except TopicAlreadyExists:
+                raise TopicAlreadyExists(
+                    f"there is a topic {topic.name} already, of another test, another worker or somebody else: give the"
+                    " topics of a test names of its own (kafka_topic, kafka_prefix)"
+                ) from None
 
     async def create(self, topic: NewTopic) -> None:
         """Create a topic. Its partitions have leaders when this returns."""

@@ -21,6 +21,8 @@ D = TypeVar("D", bound="FaultDraft[Any]")
 class FaultDraft(Generic[Armed]):
     """A rule in the making. Every method but the acts returns a further draft; an act puts the rule in force."""
 
+    _lacks = "does not say what it does, as .error(...) or .disconnect() at its end"
+
     def __init__(
         self,
         arm: Callable[[FaultDraft[Any], Act], Armed],

@@ -110,10 +110,7 @@ class FaultOperations:
             for active in self._rules.rules
             if not active.hits
         ]
-        return never + [
-            f"faults.{draft} is not in force: it does not say what it does, as .error(...) or .disconnect() at its end"
-            for draft in self._rules.unfinished
-        ]
+        return never + [f"faults.{draft} is not in force: it {draft._lacks}" for draft in self._rules.unfinished]
 
     async def held(self) -> list[str]:
         """The requests that rules hold now, each with its rule."""
@@ -306,11 +303,29 @@ class AsyncFault(_Fault, Awaiting[RuleOperations]):
 class PendingFault(Awaitable[AsyncFault]):
     """A fault rule on its way into force: `await` returns it, and `async with` takes it back at the end as well."""
 
-    def __init__(self, coming: Coroutine[Any, Any, AsyncFault]) -> None:
+    _lacks = "was not awaited"
+
+    def __init__(self, coming: Coroutine[Any, Any, AsyncFault], shown: str, unfinished: set[Any]) -> None:
+        """`shown` says which rule it is. It is among the `unfinished` until it is awaited."""
         self._coming = coming
+        self._shown = shown
+        self._unfinished = unfinished
         self._fault: AsyncFault | None = None
+        unfinished.add(self)
+
+    def __repr__(self) -> str:
+        return self._shown
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            __tracebackhide__ = True  # pytest shows the line of the test
+            raise AttributeError(
+                f"the rule is not in force yet: await faults.{self._shown}, then use .{name}", name=name
+            )
 
     def __await__(self) -> Generator[Any, Any, AsyncFault]:
+        self._unfinished.discard(self)
         return self._coming.__await__()
 
     async def __aenter__(self) -> AsyncFault:
@@ -426,7 +441,7 @@ class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
         return [AsyncFault(self, rule) for rule in await self._run(self._operations.all_rules())]
 
     def _arm(self, draft: FaultDraft[Any], act: Act) -> PendingFault:
-        return PendingFault(self._armed(draft, act))
+        return PendingFault(self._armed(draft, act), f"{draft}.{act.kind}(...)", self._unfinished)
 
     async def _armed(self, draft: FaultDraft[Any], act: Act) -> AsyncFault:
         __tracebackhide__ = True  # pytest shows the line of the test
@@ -436,7 +451,7 @@ class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
             raise brief(error)  # noqa: B904  # it is the same error
 
     def _story(self, document: dict[str, Any]) -> PendingFault:
-        return PendingFault(self._told(document))
+        return PendingFault(self._told(document), str(document["name"]), self._unfinished)
 
     async def _told(self, document: dict[str, Any]) -> AsyncFault:
         return (await self.load([document]))[0]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
-from kmini.protocol.errors import Answer, InvalidState, RequestTimedOut
+from kmini.protocol.errors import AnswerError, InvalidState, RequestTimedOut
 from kmini.testkit.argument_checks import checked
 from kmini.testkit.failed_waits import FailedWait
 from kmini.testkit.loop_thread import LoopThread
@@ -267,7 +267,7 @@ def brief(error: Exception) -> Exception:
         if last.tb_next is None:
             break
         last = last.tb_next
-    return error.with_traceback(None) if isinstance(error, Answer) else error
+    return error.with_traceback(None) if isinstance(error, AnswerError) else error
 
 
 def _home(entry: TracebackType) -> str:

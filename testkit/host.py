@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kmini.protocol.errors import InvalidState
 from kmini.testkit.handle import DEADLINE_S, LONG_DEADLINE_S, Awaiting, Blocking, check_can_await
 from kmini.testkit.loop_thread import LoopThread, run_aside
 
@@ -68,7 +69,7 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
 
     def _what_runs(self) -> Table:
         if self._running is None:
-            raise RuntimeError(f"the {self._what} does not run")
+            raise InvalidState(f"the {self._what} does not run")
         return self._running
 
     @property

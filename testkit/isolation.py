@@ -64,7 +64,7 @@ class IsolationOperations(ABC):
     @takes_long
     async def snapshot(self, name: str | None = None) -> Snapshot:
         """Save everything: records, topics, groups, producers, transactions, access rules, users, settings, and how far
-        the clock is ahead. `restore` brings it back. Segments are linked, so that size costs neither time nor room; each
+        the clock is ahead. `restore` brings it back. Segments are linked, so size costs neither time nor room; each
         partition takes a roll and some files, and no request is served meanwhile.
 
         The snapshot is in the directory `snapshots` of the data directory, and goes with a private one. It replaces one

@@ -21,7 +21,7 @@ from kmini.broker.handlers.delete_records import DelayedDelete, Deletion, persis
 from kmini.broker.purgatory import Operation, Unattended
 from kmini.broker.replication.partition import Partition
 from kmini.protocol.errors import (
-    Answer,
+    AnswerError,
     InvalidState,
     InvalidTopic,
     LeaderNotAvailable,
@@ -59,7 +59,7 @@ SHOWN = 10
 """Most names of topics in an error message."""
 
 
-class BrokerNotRunning(Answer, KeyError):
+class BrokerNotRunning(AnswerError, KeyError):
     """A method names a broker that does not run or does not exist; the text lists the running ones."""
 
     def __str__(self) -> str:

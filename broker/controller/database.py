@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.errors import Answer, KafkaStorageError
+from ...protocol.errors import AnswerError, KafkaStorageError
 from ...protocol.messages.describe_configs import TOPIC
 from ...protocol.uuids import format_uuid, random_uuid
 from ...storage.filenames import DATABASE, LOCK, parse_broker_directory
@@ -32,7 +32,7 @@ __all__ = ["CLIENT_QUOTA", "ControllerDatabase", "ControllerError", "Stored", "r
 log = logging.getLogger("kmini.broker")
 
 
-class ControllerError(Answer):
+class ControllerError(AnswerError):
     """The data directory or its database cannot be used. The message says why, and what to do."""
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ...protocol.errors import Answer
+from ...protocol.errors import AnswerError
 from ...protocol.framing import ReceiveBuffer
 from ..api.registry import Handler, served
 from ..clock import Timer
@@ -33,7 +33,7 @@ GRACE_MS = 1_000
 """Milliseconds that requests in service have to finish when the broker stops."""
 
 
-class PortTaken(Answer):
+class PortTaken(AnswerError):
     """The broker cannot listen where it is asked to: the port is taken or not allowed, or the host is not here."""
 
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...protocol.errors import Answer
+from ...protocol.errors import AnswerError
 from ...storage.config_key import (
     ANY,
     BOOLEAN,
@@ -66,7 +66,7 @@ SMALL = "50 partitions cost start-up time and files, and bring nothing to one pr
 CAPPED = "capped at the number of brokers, so that one broker needs no settings"
 
 
-class ConfigError(Answer):
+class ConfigError(AnswerError):
     """A broker cannot start with these settings. The message names key, value and rule, in one sentence."""
 
 

@@ -17,6 +17,7 @@ from kmini.testkit.report.facts import Facts, TopicFacts, client_called, client_
 from kmini.testkit.report.group_diagnoses import (
     assigned_after_produce,
     fetched_and_never_committed,
+    fetched_beyond_what_is_committed,
     group_at_the_end,
     group_never_joined,
     left_without_partition,
@@ -349,6 +350,19 @@ def acted_too_late(facts: Facts) -> str | None:
     return None
 
 
+def written_after_the_wait(facts: Facts) -> str | None:
+    """A call had waited in vain for records of a topic, and then one came."""
+    for wait in facts.waits:
+        for entry in facts.asked("Produce"):
+            after_s = entry.time_ms / 1_000 - wait.ended_s
+            if wait.topic in entry.topics and not entry.errors and after_s > 0:
+                return (
+                    f"{wait.call} ended {after_s:.1f} s before {client_of(entry)} wrote to {wait.topic}: wait longer "
+                    "(timeout_ms)"
+                )
+    return None
+
+
 # --- the schema registry
 
 
@@ -427,6 +441,8 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     group_at_the_end,
     fetched_and_never_committed,
     group_never_joined,
+    written_after_the_wait,
+    fetched_beyond_what_is_committed,
     auto_created_by_mistake,
 )
 """All of them, the likeliest first."""

@@ -97,11 +97,28 @@ def _silent_ms(facts: Facts, group: str, gone: Departure) -> int | None:
     return left[-1].time_ms - synced[-1].time_ms if left and synced else None
 
 
+_ASKS_AGAIN = {
+    "MEMBER_ID_REQUIRED",
+    "REBALANCE_IN_PROGRESS",
+    "UNKNOWN_MEMBER_ID",
+    "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+}
+"""Errors after which a client joins again."""
+
+
 def group_never_joined(facts: Facts) -> str | None:
     """The test waited for a group, and no client ever joined it or committed in it."""
     known = [group.description.group for group in facts.groups]
     for wait in facts.waits:
         if wait.group and wait.group not in known:
+            for entry in facts.asked("JoinGroup", "ConsumerGroupHeartbeat"):
+                refused = [error for error in entry.errors if error not in _ASKS_AGAIN]
+                if wait.group in entry.groups and refused:
+                    return (
+                        f"{client_of(entry)} could not join group {wait.group!r}: {entry.api} was answered {refused[0]}"
+                    )
             return f"the test waited for group {wait.group!r}, which no client ever joined{nearest(wait.group, known)}"
     return None
 
@@ -207,6 +224,30 @@ def fetched_and_never_committed(facts: Facts) -> str | None:
                 f"{committed}, and nothing was asked for since: the handler of the record {record_shown(record)} "
                 "failed, or is still running"
             )
+    return None
+
+
+def fetched_beyond_what_is_committed(facts: Facts) -> str | None:
+    """A consumer of a group fetched records beyond what the group has committed, and the test waited in vain. Clients
+    that fetch ahead ask for more although the handler of a record has failed."""
+    for group in facts.groups if facts.waits else ():
+        name = group.description.group
+        clients = {entry.client_id for entry in facts.requests if name in entry.groups}
+        fetched: dict[TopicPartition, list[tuple[int, JournalEntry]]] = {}
+        for entry in facts.asked("Fetch"):
+            for one in entry.partitions if entry.client_id in clients and not entry.errors else ():
+                if one.partition is not None and one.offset is not None:
+                    fetched.setdefault(TopicPartition(one.topic, one.partition), []).append((one.offset, entry))
+        for place, asked in fetched.items():
+            partition = facts.partition(place)
+            begin = group.offsets.get(place, 0 if partition is None else partition.log_start_offset)
+            last, entry = asked[-1]
+            if partition is not None and asked[0][0] <= begin < last:
+                committed = f"nothing beyond offset {begin}" if place in group.offsets else "nothing"
+                return (
+                    f"{client_of(entry)} of group {name} fetched {counted(last - begin, 'record')} of {place}, and "
+                    f"{committed} was committed: the handler failed, or the commit is missing or still to come"
+                )
     return None
 
 

@@ -21,7 +21,7 @@ def test_addresses_are_host_and_port_separated_by_commas(text: str, addresses: l
     assert parse_addresses(text) == addresses
 
 
-@pytest.mark.parametrize("text", ["", " , ", "host:", "host:port", ":9092", "host:0", "host:65536", "host:-1"])
+@pytest.mark.parametrize("text", ["", " , ", "host:", "host:port", ":9092", "host:0", "host:65536", "host:-1", "9092"])
 def test_anything_else_is_refused_with_what_was_expected(text: str) -> None:
     with pytest.raises(ValueError, match="host:port was expected"):
         parse_addresses(text)

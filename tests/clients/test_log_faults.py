@@ -233,13 +233,13 @@ def test_kafka_python_asks_for_the_end_of_its_epoch_when_a_fetch_says_that_it_di
     # Without sessions each answer names the partition. A fetch that waits when the rule comes would take a new record,
     # so that there is none until the rule has acted.
     config = {"max.incremental.fetch.session.cache.slots": 0}
-    with Broker(topics=["orders"], config=config) as broker:
+    with Broker(topics=["orders"], config=config, journal=True) as broker:
         broker.produce("orders", b"placed")
         with reading("kafka-python", broker.bootstrap_servers) as reader:
             reader.read(1)
             asked = broker.faults.on("OffsetForLeaderEpoch").delay(0)
             with broker.faults.on("Fetch", version=">=12").respond(diverge) as told:
-                reader.poll_until(lambda: asked.hits)
+                reader.poll_until(lambda: asked.hits, shown=lambda: broker.requests.all()[-20:])
             broker.produce("orders", b"paid")
             assert [found.value for found in reader.read(2)] == [b"placed", b"paid"]
             told.assert_hit()

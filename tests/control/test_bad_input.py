@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kmini import http_serving
 from kmini.control.control_server import MAX_BODY_BYTES
 from kmini.control.routes import PREFIX
+from kmini.web import http_serving
 from support.control_api import ControlApi, problem_of
 
 JSON = {"Content-Type": "application/json"}

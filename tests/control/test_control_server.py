@@ -75,6 +75,16 @@ def test_the_offsets_of_a_group_are_reset(api: ControlApi) -> None:
     assert problem["errors"][0]["pointer"] == "/position"
 
 
+@pytest.mark.parametrize(
+    ("path", "nearest"),
+    [("/brokers/1/start", "/api/v1/brokers/1/restart"), ("/topics/orders/move-leader", "/api/v1/topics/orders/leader")],
+)
+def test_a_path_that_does_not_exist_is_answered_with_the_nearest(api: ControlApi, path: str, nearest: str) -> None:
+    problem = api.problem("POST", path)
+    assert problem["status"] == 404
+    assert f"nearest: {nearest};" in problem["detail"]
+
+
 def test_an_error_of_kafkas_is_a_problem_with_its_name(api: ControlApi) -> None:
     problem = api.problem("GET", "/topics/missing/records")
     assert (problem["status"], problem["kafka_error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kmini import contents
 from kmini.control.connected import ConnectedBroker
 from kmini.control.record_pages import PAGE_RECORDS
+from kmini.testkit import contents
 from support.control_api import ControlApi
 
 MANY = 2_500

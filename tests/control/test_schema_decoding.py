@@ -61,7 +61,7 @@ def client(api: RegistryApi) -> Iterator[SchemaRegistryClient]:
 
 def write(api: RegistryApi, value: Any, key: Any = None, headers: list[tuple[str, bytes]] | None = None) -> None:
     """Write a record to `orders`."""
-    operations = api.control.managed_brokers.operations
+    operations = api.control.managed.operations
     api.control.run(operations.produce("orders", value, key=key, headers=headers or ()))
 
 

@@ -27,6 +27,14 @@ def test_records_before_an_offset_are_those_of_its_partition(api: ControlApi) ->
     assert "say of which partition" in api.problem("GET", "/topics/orders/latest?before=3")["detail"]
 
 
+@pytest.mark.parametrize("count", [0, 1_001])
+def test_a_number_of_records_is_neither_none_nor_more_than_a_page(api: ControlApi, count: int) -> None:
+    produce(api, "placed")
+    problem = api.problem("GET", f"/topics/orders/latest?count={count}")
+    assert problem["status"] == 422
+    assert "must be 1 to 1000" in problem["detail"]
+
+
 def test_a_search_by_key_goes_back_to_the_begin_of_the_log(api: ControlApi) -> None:
     produce(api, "wanted", key="42")
     for number in range(topic_view.PAUSE_RECORDS + 200):

@@ -44,7 +44,7 @@ def expect() -> Any:
 
 
 def write(api: RegistryApi, value: bytes) -> None:
-    api.control.run(api.control.managed_brokers.operations.produce("orders", value))
+    api.control.run(api.control.managed.operations.produce("orders", value))
 
 
 def test_a_record_is_decoded_as_it_arrives_and_shown_as_its_bytes_on_demand(

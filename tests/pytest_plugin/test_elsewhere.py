@@ -92,6 +92,25 @@ def test_what_needs_kmini_is_skipped_in_a_sentence_and_counted_at_the_end(run_py
     assert own_topics(elsewhere) == []
 
 
+def test_a_topic_of_the_marker_that_somebody_has_there_is_left_alone_and_fails_the_test(
+    run_pytest, elsewhere: Broker
+) -> None:
+    elsewhere.create_topic("payments")
+    elsewhere.produce("payments", b"of somebody")
+    text = """
+    import pytest
+
+    @pytest.mark.kafka(topics={"payments": 3})
+    def test_payments(kafka_broker):
+        raise AssertionError
+    """
+    result = run_pytest(text, f"--kafka-bootstrap={elsewhere.bootstrap_servers}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*there is a topic payments already, of another test, another worker*kafka_prefix*"])
+    assert [record.value for record in elsewhere.records("payments")] == [b"of somebody"]
+    elsewhere.delete_topic("payments")
+
+
 def test_settings_of_every_broker_that_are_not_in_force_there_are_told_at_the_end(
     run_pytest, elsewhere: Broker
 ) -> None:

@@ -108,6 +108,27 @@ def test_a_rule_without_an_act_is_told(run_pytest):
     assert "faults.on('Produce', topic='orders') is not in force: it does not say what it does" in warned
 
 
+def test_a_rule_that_is_not_awaited_is_told(run_pytest):
+    text = r"""
+    import pytest
+
+    async def test_forgotten(async_kafka_broker):
+        rule = async_kafka_broker.faults.on("Produce").once().error("NOT_LEADER_OR_FOLLOWER")
+        with pytest.raises(AttributeError, match=r"await faults\.on\('Produce'\)\.error"):
+            rule.assert_hit()
+        async_kafka_broker.faults.produce_succeeds_but_answer_is_lost("orders")
+
+    async def test_awaited(async_kafka_broker):
+        await (await async_kafka_broker.faults.on("Produce").once().error("NOT_LEADER_OR_FOLLOWER")).remove()
+    """
+    options = ("-o", "asyncio_mode=auto", "-W", "ignore::RuntimeWarning")
+    result = run_pytest(text, *options, plugins=("asyncio",))
+    result.assert_outcomes(passed=2)
+    warned = [line for line in result.outlines if "KafkaTestWarning" in line]
+    assert len(warned) == 2
+    assert all("is not in force: it was not awaited" in line for line in warned)
+
+
 def test_a_failed_test_is_not_told_that_its_rules_never_acted(run_pytest):
     text = """
     def test_failed(kafka_broker, kafka_faults):

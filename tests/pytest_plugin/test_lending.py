@@ -260,6 +260,7 @@ def test_a_run_without_a_broker_imports_none(pytester: pytest.Pytester, monkeypa
 
         def test_nothing_is_imported():
             assert {name for name in sys.modules if name.startswith("kmini.")} == {
+                "kmini.testkit",
                 "kmini.testkit.patience",
                 "kmini.pytest_plugin",
                 "kmini.pytest_plugin.marker",

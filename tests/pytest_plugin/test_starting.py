@@ -31,7 +31,7 @@ def test_a_cluster_gets_the_options_of_a_broker():
     assert spec.arguments == {"brokers": 2, "journal": True, **options, "config": {}, "topics": {}}
     cluster = spec.make()
     assert isinstance(cluster, Cluster)
-    assert [config.kmini_as_version for config in cluster._life.configs] == ["3.9", "3.9"]
+    assert [config.kmini_as_version for config in cluster._lifecycle.configs] == ["3.9", "3.9"]
     assert Spec.of("cluster", Wanted()).arguments["brokers"] == 3
 
 

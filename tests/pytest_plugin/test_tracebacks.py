@@ -3,6 +3,8 @@
 import re
 import sys
 
+import pytest
+
 FAILING = """
 def test_expect(kafka_broker):
     with kafka_broker.topic("orders").expect(timeout_ms=1):
@@ -71,3 +73,20 @@ def test_a_failed_test_shows_the_line_of_the_test_only(run_pytest):
     failures = told.partition("= FAILURES =")[2].partition("short test summary")[0]
     places = re.findall(r"^(\S+\.py):\d+: ", failures, re.MULTILINE)
     assert {*places} == {"test_a_failed_test_shows_the_line_of_the_test_only.py"}
+
+
+def test_the_assertions_of_kmini_are_not_rewritten_as_those_of_plugins_are(pytester: pytest.Pytester):
+    """pytest marks every package of a distribution that has a plugin, where it is not installed for editing."""
+    pytester.makepyfile(
+        marks="""
+        def pytest_addoption(parser, pluginmanager):
+            pluginmanager.rewrite_hook.mark_rewrite("kmini")
+        """,
+        test_it="""
+        def test_it(kafka_broker):
+            import kmini.testkit.journal_handle as module
+            assert "Rewriting" not in type(module.__loader__).__name__
+        """,
+    )
+    ignored = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    pytester.runpytest_subprocess("-p", "marks", *ignored).assert_outcomes(passed=1)

@@ -91,7 +91,7 @@ def test_a_password_is_not_in_the_journal_and_the_user_is(api: RegistryApi) -> N
 async def _all(api: RegistryApi) -> Any:
     from kmini.testkit.journal_handle import RequestOperations
 
-    return await RequestOperations(api.control.managed_brokers.operations).all("registry")
+    return await RequestOperations(api.control.managed.operations).all("registry")
 
 
 def test_the_control_api_tells_requests_to_the_registry(api: RegistryApi) -> None:

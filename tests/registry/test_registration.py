@@ -273,7 +273,7 @@ async def _written(api: RegistryApi) -> None:
     """Store a schema with a reference that its text does not name."""
     value = {"subject": "t", "version": 1, "id": 9, "references": TO_BASE, "schema": "{}", "deleted": False}
     key = b'{"keytype":"SCHEMA","subject":"t","version":1,"magic":1}'
-    await api.control.managed_brokers.operations.produce("_schemas", json.dumps(value).encode(), key=key)
+    await api.control.managed.operations.produce("_schemas", json.dumps(value).encode(), key=key)
 
 
 # --- metadata and rules

@@ -268,7 +268,7 @@ def is_error(expected: Any) -> bool:
 def check_error(step: Step, error: Exception, *, inside_a_loop: bool) -> None:
     if inside_a_loop and step.path in ("wait_for_records", "topic.wait_for", "requests.wait_for", "group.stable"):
         sentence = SENTENCE.replace("wait_for_records", step.path.rpartition(".")[2])
-        is_right = type(error) is RuntimeError and str(error).startswith(sentence)
+        is_right = isinstance(error, RuntimeError) and str(error).startswith(sentence)
     else:
         is_right = is_error(step.expected) and isinstance(error, step.expected)
     if not is_right:

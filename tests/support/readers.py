@@ -58,9 +58,14 @@ class Reader(ABC):
         """Poll until so many records have come in all; return these."""
         return self.poll_until(lambda: len(self.records) >= count)
 
-    def poll_until(self, is_done: Callable[[], Any]) -> list[Found]:
-        """Poll until the function returns something true; return the records so far."""
-        until(lambda: (self.poll(), is_done())[1], lambda: (self.records, self.errors), timeout_s=TIMEOUT_S, poll_s=0)
+    def poll_until(self, is_done: Callable[[], Any], shown: Callable[[], object] = str) -> list[Found]:
+        """Poll until the function returns something true; return the records so far. A failure has what `shown`
+        returns."""
+
+        def state() -> object:
+            return self.records, self.errors, shown()
+
+        until(lambda: (self.poll(), is_done())[1], state, timeout_s=TIMEOUT_S, poll_s=0)
         return self.records
 
 

@@ -2,7 +2,8 @@
 
 A test is *certain* where nothing but the code decides its outcome: no connection, process, sleep or thread
 (`support/certain.py` proves it). *sockets* are the tests with connections, threads and processes of our own, *programs*
-those that run other people's. *soak* measures time and memory, or draws its trouble at random: `make test` leaves it.
+those that run other people's. *soak* measures time and memory, draws its trouble at random, or fetches the frameworks
+that it runs: `make test` leaves it.
 What is marked *deep* takes more cases with KMINI_SOAK=1, so that `make soak` runs it, too.
 
 A mark decides (`pytest.mark.sockets`, of the test before that of its module), else the fixtures, else the folder.

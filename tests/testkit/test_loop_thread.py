@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kmini import Broker, Cluster, loop_thread
+from kmini import Broker, Cluster
+from kmini.testkit import loop_thread
 from kmini.testkit.loop_thread import LoopThread
 
 

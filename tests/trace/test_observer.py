@@ -10,7 +10,7 @@ from kmini.broker.journal.request_journal import SECRET_APIS
 from kmini.protocol.messages import REQUESTS, FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
 from kmini.protocol.messages.headers import RequestHeader, encode_response_header
 from kmini.protocol.schema import Request, Response
-from kmini.trace import learned
+from kmini.trace import proxy_state
 from kmini.trace.lines import json_line
 from kmini.trace.observer import Observer, Passing, TracedExchange
 
@@ -89,8 +89,8 @@ def test_a_follow_up_of_a_fetch_session_names_what_the_session_reads(seen: Seen)
 
 
 def test_no_more_sessions_and_topics_are_remembered_than_a_bound(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "MOST_SESSIONS", 3)
-    monkeypatch.setattr(learned, "MOST_TOPICS", 3)
+    monkeypatch.setattr(proxy_state, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(proxy_state, "MOST_TOPICS", 3)
     for number in range(10):
         seen.pass_on(fetch(0), FetchResponse(session_id=number + 1), 13)
         topic = MetadataResponse.Topic(name=f"topic-{number}", topic_id=bytes([number]) * 16)

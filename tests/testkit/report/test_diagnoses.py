@@ -301,6 +301,40 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
         {"groups": (group("Stable", READER),), "waits": (WAITED_FOR_GROUP,)},
         "the test waited for group 'biling', which no client ever joined; nearest: 'billing'",
     ),
+    (
+        group_diagnoses.fetched_beyond_what_is_committed,
+        {
+            "topics": (topic("orders", 3),),
+            "groups": (group("Empty"),),
+            "waits": (WAITED_FOR_GROUP._replace(group="billing"),),
+            "requests": (
+                request("OffsetFetch", groups=("billing",)),
+                request("Fetch", partitions=(KeyPartition("orders", 0, 0),)),
+                request("Fetch", partitions=(KeyPartition("orders", 0, 3),)),
+            ),
+        },
+        "of group billing fetched 3 records of orders-0, and nothing was committed",
+    ),
+    (
+        diagnoses.written_after_the_wait,
+        {
+            "topics": (topic("orders-dlt", 1),),
+            "waits": (WAITED_FOR_TOPIC,),
+            "requests": (request("Produce", "orders-dlt", time_ms=2_400),),
+        },
+        "topic('orders-dlt').wait_for(1) ended 0.4 s before client 'app' wrote to orders-dlt: wait longer (timeout_ms)",
+    ),
+    (
+        group_diagnoses.group_never_joined,
+        {
+            "waits": (WAITED_FOR_GROUP,),
+            "requests": (
+                request("JoinGroup", None, "MEMBER_ID_REQUIRED", groups=("biling",)),
+                request("JoinGroup", None, "INVALID_SESSION_TIMEOUT", groups=("biling",)),
+            ),
+        },
+        "could not join group 'biling': JoinGroup was answered INVALID_SESSION_TIMEOUT",
+    ),
 ]
 
 

@@ -1,0 +1,186 @@
+"""Frameworks that other people wrote, in the smallest program of each: it reads `orders` and writes `invoices`.
+
+A program is fetched for its test alone, in the version that stands here; it is skipped where that fails. What they do
+is in docs/works-with.md.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kmini import Broker
+from support.until import until
+
+pytestmark = pytest.mark.soak
+
+PROGRAMS = Path(__file__).resolve().parent.parent / "support" / "works_with"
+LONGEST_SESSION = "60s"
+"""Until a member that died is taken out of its group: faust-streaming asks for the most."""
+WAIT_S = 60.0
+FETCH_S = 600.0
+OWN_KAFKA_DELAY = {"group.initial.rebalance.delay.ms": 3_000}
+"""Kafka's default; kmini's is 0."""
+
+
+class Program(NamedTuple):
+    name: str
+    requirements: Sequence[str] = ()
+    """Packages of Python or Node. A program in Go has them in its go.mod."""
+    group: str | None = "billing"
+    """None: it keeps its offsets itself."""
+    sends: bool = False
+    """It writes the records of `orders` itself, in a format of its own, when it is called with `send`."""
+    config: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
+    """Of the broker."""
+
+
+PYTHON = [
+    Program("faststream_app", ["faststream[kafka]==0.7.8", "aiokafka==0.14.0"]),
+    Program("faststream_confluent_app", ["faststream[confluent]==0.7.8", "confluent-kafka==2.16.1"]),
+    Program("quixstreams_app", ["quixstreams==3.28.1", "confluent-kafka==2.12.2"]),
+    Program("faust_app", ["faust-streaming==0.15.3", "aiokafka==0.14.0"]),
+    Program(
+        "celery_app",
+        ["celery==5.7.0", "kombu[confluentkafka]==5.7.0", "confluent-kafka==2.15.1"],
+        group="orders-consumer-group",
+        sends=True,
+    ),
+    # It throws away what its first poll of a second returns, which is nothing while a group waits for its members.
+    Program("streamz_app", ["streamz==0.6.6", "confluent-kafka==2.16.1"], config=OWN_KAFKA_DELAY),
+    Program("bytewax_app", ["bytewax[kafka]==0.21.1", "confluent-kafka==2.16.1"], group=None),
+]
+GO = [Program("sarama_app"), Program("watermill_app")]
+NODE = [Program("kafkajs_app", ["kafkajs@2.2.4"])]
+
+
+@pytest.mark.parametrize("program", PYTHON, ids=lambda program: program.name)
+def test_a_killed_program_in_python_goes_on(program: Program, folder: Path) -> None:
+    fetched([sys.executable, "-m", "venv", str(folder / "venv")])
+    python = str(folder / "venv" / "bin" / "python")
+    fetched([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *program.requirements])
+    handles_each_order_and_goes_on(program, [python, "-I", str(PROGRAMS / f"{program.name}.py")], folder)
+
+
+@pytest.mark.parametrize("program", GO, ids=lambda program: program.name)
+def test_a_killed_program_in_go_goes_on(program: Program, folder: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("no go on the path")
+    source, binary = PROGRAMS / program.name, str(folder / program.name)
+    fetched(["go", "mod", "download"], source)
+    subprocess.run(["go", "build", "-o", binary, "."], cwd=source, check=True, timeout=FETCH_S)
+    handles_each_order_and_goes_on(program, [binary], folder)
+
+
+@pytest.mark.parametrize("program", NODE, ids=lambda program: program.name)
+def test_a_killed_program_in_node_goes_on(program: Program, folder: Path) -> None:
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("no node or no npm on the path")
+    fetched(["npm", "install", "--silent", "--no-audit", "--no-fund", *program.requirements], folder)
+    shutil.copy(PROGRAMS / f"{program.name}.js", folder)  # beside its packages
+    handles_each_order_and_goes_on(program, ["node", f"{program.name}.js"], folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that does not outlive the test: packages are large."""
+    path = tmp_path / "program"
+    path.mkdir()
+    yield path
+    shutil.rmtree(path)
+
+
+def fetched(command: list[str], folder: Path | None = None) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=FETCH_S)
+    if done.returncode:
+        pytest.skip(f"`{' '.join([Path(command[0]).name, *command[1:]])}` failed: {done.stderr.strip()[-300:]}")
+
+
+def handles_each_order_and_goes_on(program: Program, command: list[str], folder: Path) -> None:
+    """A program is killed when it has handled three orders, and again when it has committed the next three.
+
+    The first time its group may have no offsets yet: no order is lost. The second time it goes on behind them; one that
+    keeps its offsets itself may begin again.
+    """
+    with Broker(topics=["orders", "invoices"], config=program.config) as broker:
+        invoices = broker.topic("invoices")
+        start = starter(command, folder, {**os.environ, "BOOTSTRAP_SERVERS": broker.bootstrap_servers})
+
+        def order(*names: str) -> None:
+            if program.sends:
+                with start("send", *names) as process:
+                    assert process.wait(WAIT_S) == 0, log_of(folder)
+            else:
+                for name in names:
+                    broker.topic("orders").produce(name.encode())
+
+        def invoiced(*names: str, since: int = 0) -> list[str]:
+            """The invoices behind the first `since`, once those for all these names are there."""
+
+            def all_there() -> list[str] | None:
+                texts = [record.text() for record in invoices.records()][since:]
+                return texts if {*names} <= {*texts} else None
+
+            return until(all_there, lambda: f"{names} in invoices\n{broker.report()}\n{log_of(folder)}") or []
+
+        order("a", "b", "c")
+        with start():
+            invoiced("A", "B", "C")
+        order("d", "e", "f")
+        expire_members(broker)
+        with start():
+            invoiced("A", "B", "C", "D", "E", "F")
+            if program.group is not None:
+                broker.group(program.group).caught_up("orders", timeout_ms=int(WAIT_S * 1000))
+        expire_members(broker)
+        handled = len(invoices.records())
+        order("g")
+        with start():
+            again = invoiced("G", since=handled)
+            assert again == ["G"] or program.group is None
+
+
+def expire_members(broker: Broker) -> None:
+    broker.clock.advance(LONGEST_SESSION, liveness=True)
+    for group in broker.groups():
+        broker.group(group).stable(members=0)
+
+
+def starter(
+    command: list[str], folder: Path, environment: dict[str, str]
+) -> Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]:
+    """What starts the program with these arguments, and kills it and its processes (`kill -9`) in the end."""
+
+    @contextmanager
+    def start(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        with (folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, *arguments],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(WAIT_S)
+
+    return start
+
+
+def log_of(folder: Path) -> str:
+    return (folder / "log").read_text(encoding="utf-8", errors="replace")[-3_000:]
