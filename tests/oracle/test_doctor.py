@@ -48,7 +48,7 @@ def planted(
                     name("zzz-pinned"): new,
                     name("emptied"): new,
                     name("misspelt"): new,
-                    name("misspelt") + "x": new,
+                    "x" + name("misspelt"): new,
                     name("strict"): new._replace(configs={"min.insync.replicas": "2"}),
                     name("short"): new._replace(configs={"retention.ms": "60000"}),
                     name("small"): new._replace(configs={"max.message.bytes": "1000"}),
@@ -130,7 +130,7 @@ def test_surprising_settings_of_topics_are_named(planted: Planted) -> None:
 
 def test_a_misspelt_topic_and_an_emptied_one_are_named(planted: Planted) -> None:
     found, name = planted
-    assert text_of(found, "misspelt-topic", f"nothing was ever written to '{name('misspelt')}x'")
+    assert text_of(found, "misspelt-topic", f"nothing was ever written to 'x{name('misspelt')}'")
     assert text_of(found, "topic-emptied", repr(name("emptied")))
 
 

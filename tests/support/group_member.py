@@ -167,23 +167,22 @@ def confluent_kafka(options: argparse.Namespace, work: Work, ending: Ending) -> 
         consumer.incremental_assign(partitions) if is_incremental else consumer.assign(partitions)
         tell_owned(owned.values())
 
-    def given_up(partitions: Any) -> None:
+    def give_up(partitions: Any, kind: str) -> None:
         for one in partitions:
             owned.pop((one.topic, one.partition), None)
             uncommitted.pop((one.topic, one.partition), None)
         work.give_up(partitions)
+        tell_owned(owned.values(), kind)  # before the group learns of it, which gives them to another member at once
         consumer.incremental_unassign(partitions) if is_incremental else consumer.unassign()
 
     def revoked(_: Any, partitions: Any) -> None:
         if not work.commit_first:
             with work.giving_up():
                 commit()
-        given_up(partitions)
-        tell_owned(owned.values())
+        give_up(partitions, "owned")
 
     def lost(_: Any, partitions: Any) -> None:
-        given_up(partitions)
-        tell_owned(owned.values(), "lost")
+        give_up(partitions, "lost")
 
     subscription = [f"^{options.topic}"] if options.subscription == "expression" else [options.topic]
     consumer.subscribe(subscription, on_assign=assigned, on_revoke=revoked, on_lost=lost)
