@@ -156,6 +156,7 @@ CLIENTS = """
 import pytest
 from kmini.testing import Wire
 from kmini.protocol.messages.list_groups import ListGroupsRequest
+from support.until import until
 
 wires = []
 
@@ -177,6 +178,7 @@ def test_a_client_that_is_never_closed(kafka_broker, number):
 def test_a_client_that_is_closed(kafka_broker):
     connect(kafka_broker, "app-2")
     wires.pop().close()
+    until(lambda: "app-2" not in {client.client_id for client in kafka_broker.clients()})
 
 def test_another(kafka_broker):
     connect(kafka_broker, "app-2")
