@@ -37,11 +37,12 @@ def _lines(broker: BrokerServer) -> Iterator[str]:
     if listener.sasl is not None:
         asks += " --command-config client.properties"
     program = _program()
-    topic = next((name for name in sorted(broker.controller.topics) if not is_internal(name)), None)
-    if topic is None and not broker.config.current.auto_create_topics_enable:
-        yield f"to create a topic: {program} topic create {TOPIC} {asks}"
-    yield f"to produce: echo hello | {program} produce {topic or TOPIC} {asks}"
-    yield f"to consume: {program} consume {topic or TOPIC} {asks}"
+    topics = sorted(name for name in broker.controller.topics if not is_internal(name))
+    topic = topics[0] if topics else TOPIC
+    if not topics and not broker.config.current.auto_create_topics_enable:
+        yield f"to create a topic: {program} topic create {topic} {asks}"
+    yield f"to produce: echo hello | {program} produce {topic} {asks}"
+    yield f"to consume: {program} consume {topic} {asks}"
     if listener.sasl is not None:
         yield "client.properties has security.protocol, sasl.mechanism and sasl.jaas.config, as for Kafka's tools"
 

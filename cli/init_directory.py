@@ -27,6 +27,7 @@ import click
 from kmini.broker.scheduler import in_thread
 from kmini.cli.escaping import escaped
 from kmini.cli.wanted_topics import NewTopic, create_missing, parse_topic_lines
+from kmini.protocol.errors import KafkaError
 from kmini.storage.filenames import INIT_DONE
 from kmini.storage.filesystem import OsFileSystem, write_atomically
 
@@ -414,8 +415,6 @@ class InitDirectory:
         return True
 
     async def _run(self, file: InitFile, served: ManagedBrokers, environ: Mapping[str, str]) -> None:
-        from kmini.protocol.errors import KafkaError
-
         if file.is_empty:
             log.warning("init directory: %s is empty", file.shown)
             return

@@ -22,6 +22,8 @@ from .connection import Connection
 from .deadline import Deadline
 from .errors import check
 
+STABLE = "Stable"
+"""The state of a group in which no rebalance is in progress."""
 EMPTY = "Empty"
 DEAD = "Dead"
 """The states of a group without members. Below DescribeGroups v6 a group that does not exist is dead."""

@@ -39,16 +39,13 @@ from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Backoff, Deadline
 from .errors import NoBrokerAnswers, check, error_of
-from .group_descriptions import CLASSIC, GroupDescription, describe_group
+from .group_descriptions import CLASSIC, STABLE, GroupDescription, describe_group
 from .topics import Outcomes
 
 V = TypeVar("V")
 
 ASK_ELSEWHERE = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 """Errors of a partition that concern the coordinator, and so all partitions: the request is retried."""
-
-STABLE = "Stable"
-"""The state of a classic group in which no rebalance is in progress."""
 
 JOINED_MS = 10_000
 """The session and the rebalance time-out of this client as a member."""
@@ -153,13 +150,15 @@ async def _rejoin(cluster: ClusterConnections, group: GroupDescription, deadline
             check(answer.error_code)
         request.member_id = answer.member_id
         joining = asyncio.ensure_future(connection.send(request, timeout_ms=deadline.remaining_ms))
-        backoff = Backoff(deadline)
-        while not joining.done() and (await describe_group(cluster, group.group_id, deadline)).state == STABLE:
-            if not await backoff.pause():
-                break
-        await _leave(cluster, group.group_id, answer.member_id, deadline)
-        joining.cancel()
-        await asyncio.wait([joining])
+        try:
+            backoff = Backoff(deadline)
+            while not joining.done() and (await describe_group(cluster, group.group_id, deadline)).state == STABLE:
+                if not await backoff.pause():
+                    break
+            await _leave(cluster, group.group_id, answer.member_id, deadline)
+        finally:
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
     finally:
         await connection.close()
 

@@ -1,7 +1,7 @@
 """Fixtures for tests of services on Kafka. Nothing starts, and no broker is imported, until a test asks for it.
 
-Reading order: `options.py` and `marker.py` (what is wanted), `starting.py`, `lending.py` (who has which broker),
-`leftovers.py`, `report_section.py`; a Kafka elsewhere: `elsewhere.py`.
+Reading order: `options.py` and `marker.py` (what is wanted), `starting.py`, `lending.py` (which test uses which
+broker), `leftovers.py`, `report_section.py`; a Kafka elsewhere: `elsewhere.py`.
 """
 
 import os

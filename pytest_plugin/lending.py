@@ -150,7 +150,7 @@ def create_topics(host: Any, topics: Mapping[str, Any]) -> None:
 
         async def create() -> None:
             created = host._operations.create_missing(checked_topics("topics", topics))
-            if created is not None:  # it was only begun: a remote broker has to be asked
+            if created is not None:  # it was only begun: a control server has to be asked
                 await created
 
         host._thread.run(create())
@@ -164,7 +164,7 @@ def lend(request: pytest.FixtureRequest, kind: Kind, options: Mapping[str, Any],
     if asks.registry is None and REGISTRY_FIXTURE in request.fixturenames and not options.get("registry"):
         asks = asks._replace(registry=True)
     if is_control_url(settings.bootstrap_servers):
-        yield from _lend_steered(request, kind, asks, options, seed)
+        yield from _lend_managed(request, kind, asks, options, seed)
         return
     if settings.bootstrap_servers and not (settings.is_shared and needs_own(request, kind, asks)):
         yield from _lend_elsewhere(request, kind, asks, options, seed)
@@ -256,7 +256,8 @@ def _lend_elsewhere(
     if unmet := _differences(broker, {key: of_every_broker[key] for key in of_every_broker if key not in asks.config}):
         request.node.user_properties.append((UNMET, ", ".join(unmet)))
     try:
-        create_topics(broker, {**topics_by_name(options.get("topics")), **asks.topics})
+        topics = checked_topics("topics", {**topics_by_name(options.get("topics")), **asks.topics})
+        broker._thread.run(broker._operations.create_all(topics))
         if seed is not None:
             seed(broker)
         yield broker
@@ -264,7 +265,7 @@ def _lend_elsewhere(
         broker.reset()
 
 
-def _lend_steered(
+def _lend_managed(
     request: pytest.FixtureRequest, kind: Kind, asks: Wanted, options: Mapping[str, Any], seed: Seed
 ) -> Iterator[Any]:
     """Yield the handles of a broker that its control API steers, with the topics and the seed that the test begins

@@ -25,7 +25,7 @@ from kmini.protocol.errors import (
     RecordListTooLarge,
     RequestTimedOut,
 )
-from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
@@ -191,16 +191,10 @@ class SchemaLog:
 
 
 def _records(log: PartitionLog, since: int, end: int) -> Iterator[Record]:
-    """The records of the log from `since` to below `end`. Records may be deleted between two."""
-    offset = since
-    while (offset := max(offset, log.log_start_offset)) < end:
-        batches = log.read(offset, READ_BYTES, limit_offset=end)
-        if not batches:
-            return
-        for position, header in iter_batches(batches):
-            offset = header.next_offset
-            if not header.is_control:
-                yield from (one for one in decode_records(batches, position, header) if since <= one.offset < end)
+    """The records of the log from `since` to below `end`."""
+    for batches, position, header in log.batches_between(since, end, READ_BYTES):
+        if not header.is_control:
+            yield from (one for one in decode_records(batches, position, header) if since <= one.offset < end)
 
 
 async def _with_the_leader(act: Callable[[], Awaitable[None]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from kmini.client import GroupDescription as Described
-from kmini.client.group_descriptions import CLASSIC, CONSUMER
+from kmini.client.group_descriptions import CLASSIC, CONSUMER, STABLE
 from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST
 from kmini.protocol.topics import TopicPartition
@@ -20,8 +20,6 @@ from kmini.testkit.group_handle import Group
 from kmini.testkit.handle import Awaiting, Blocking, method, waits_for_clients
 from kmini.testkit.phrases import counted, members_expected, there_is_no
 from kmini.testkit.waiting import NotInTime
-
-STABLE = "Stable"
 
 KINDS = (CLASSIC, CONSUMER)
 """The kinds of groups that are described."""

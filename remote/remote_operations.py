@@ -64,16 +64,16 @@ class RemoteOperations:
         texts: dict[str, str] = dict(config or {})  # type: ignore[arg-type]  # argument_checks made them so
         await self.create(NewTopic(name, partitions, replication_factor, texts))
 
-    async def create_missing(self, new_topics: Collection[NewTopic]) -> None:
-        """Create these topics. None may exist: it would be that of somebody else, with records and partitions of its
-        own. Raises TopicAlreadyExists."""
+    async def create_all(self, new_topics: Collection[NewTopic]) -> None:
+        """Create these topics. One that exists belongs to another test or another user, and may have other partitions
+        and records. Raises TopicAlreadyExists."""
         for topic in new_topics:
             try:
                 await self.create(topic)
             except TopicAlreadyExists:
                 raise TopicAlreadyExists(
-                    f"there is a topic {topic.name} already, of another test, another worker or somebody else: give the"
-                    " topics of a test names of its own (kafka_topic, kafka_prefix)"
+                    f"topic {topic.name} exists already: another test, another worker or another user created it. Give"
+                    " the topics of this test names of their own (kafka_topic, kafka_prefix)"
                 ) from None
 
     async def create(self, topic: NewTopic) -> None:

@@ -22,7 +22,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from ..protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
-from ..protocol.records.batch import NO_TIMESTAMP, assign_offsets
+from ..protocol.records.batch import NO_TIMESTAMP, BatchHeader, assign_offsets, iter_batches
 from ..protocol.topics import TopicPartition
 from .append_info import AppendInfo
 from .filesystem import Buffer
@@ -256,6 +256,20 @@ class PartitionLog:
             raise self._refused(error) from error
 
     # Reading
+
+    def batches_between(
+        self, offset: int, limit_offset: int, read_bytes: int
+    ) -> Iterator[tuple[bytes, int, BatchHeader]]:
+        """Yield the batches from the one with `offset` on, below `limit_offset`: the bytes that were read, the position
+        of the batch in them, and its header. Reads `read_bytes` at a time. Records may be deleted, or cut off at the
+        end, between two batches."""
+        while (offset := max(offset, self.log_start_offset)) < min(limit_offset, self.log_end_offset):
+            batches = self.read(offset, read_bytes, limit_offset)
+            if not batches:
+                return
+            for position, header in iter_batches(batches):
+                offset = header.next_offset
+                yield batches, position, header
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool = True) -> bytes:
         """Return batches of one segment, from the one with `offset` on: up to `max_bytes`, below `limit_offset`.

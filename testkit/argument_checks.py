@@ -357,7 +357,8 @@ OTHER_NAMES = {
     "to": ("position",),
     "leader": ("to",),
 }
-"""What an argument may be called besides: settings are `config`, and a number is a `count`, everywhere."""
+"""The parameters that each name stands for where there is none of that name: settings are `config`, and a number is a
+`count`, everywhere."""
 
 
 def renamed(name: str, parameters: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from kmini.broker.scheduler import Turn
 from kmini.protocol.errors import InvalidArgument
-from kmini.protocol.records.batch import BatchHeader, iter_batches
+from kmini.protocol.records.batch import BatchHeader
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import ControlType, control_type
 from kmini.protocol.records.record import Header
@@ -258,17 +258,11 @@ def _batches(log: PartitionLog, limit: int, *, since: int | None = None) -> Iter
     for transaction in log.aborted_transactions(start, limit):
         aborted.setdefault(transaction.producer_id, []).append(transaction)
     open_since = {producer_id: first for first, producer_id in log.producers.ongoing.items()}
-    offset = start
-    while (offset := max(offset, log.log_start_offset)) < min(limit, log.log_end_offset):
-        batches = log.read(offset, READ_BYTES, limit_offset=limit)
-        if not batches:
-            return
-        for position, header in iter_batches(batches):
-            offset = header.next_offset
-            found = decode_records(batches, position, header)
-            records = [record for record in found if start <= record.offset < limit]
-            if records:
-                yield _Batch(header, _state_of(header, found, aborted.get(header.producer_id, ()), open_since), records)
+    for batches, position, header in log.batches_between(start, limit, READ_BYTES):
+        found = decode_records(batches, position, header)
+        records = [record for record in found if start <= record.offset < limit]
+        if records:
+            yield _Batch(header, _state_of(header, found, aborted.get(header.producer_id, ()), open_since), records)
 
 
 def _state_of(

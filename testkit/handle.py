@@ -257,8 +257,7 @@ def _checked(
 def brief(error: Exception) -> Exception:
     """The error without the frames of our modules, if it is an answer: a failed test shows the line of the test.
 
-    What a function of the caller's raised keeps the
-    frames from that function on, and what should not happen keeps all.
+    What a function of the caller's raised keeps the frames from that function on, and what should not happen keeps all.
     """
     last = error.__traceback__
     while last is not None:

@@ -94,7 +94,6 @@ KEYWORDS: Mapping[str, str] = {
     "num_partitions": "partitions",
     "partitions_count": "partitions",
     "replicas": "replication_factor",
-    "to": "position",
     "msg": "value",
     "message": "value",
 }

@@ -12,11 +12,9 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from support import apache_kafka
 from support.client_users import open_sockets, uses_clients
-from support.every_name import descriptors
 from support.java_peer import JavaPeer
 from support.server_process import ServerProcess, StartServer, kafka_command, kmini_command
 from support.until import until
@@ -183,6 +181,8 @@ def topic_names(worker_id: str) -> Callable[[str], str]:
 
 def _descriptors() -> set[tuple[str, str]]:
     """Those that are open; without pipes where librdkafka is loaded."""
+    from support.every_name import descriptors  # few tests ask, and it imports all of kmini
+
     found = descriptors()
     if "confluent_kafka" not in sys.modules:
         return found
@@ -201,6 +201,8 @@ def leaves_nothing() -> Iterator[None]:
     Clients that earlier tests left behind may open a socket at any time, to look for their broker: those go again.
     One of librdkafka that finds a cluster there keeps a pipe for each broker that is new to it, for its whole life.
     """
+    import uvloop
+
     uvloop.new_event_loop().close()  # libuv keeps one pipe a process, from its first loop on
     threads, opened = set(threading.enumerate()), _descriptors()
     yield

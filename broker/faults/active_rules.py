@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ..api.interception import Exchange, Serve
     from ..api.request_context import Context
     from ..network.connection import Connection
-    from .active_rule import ActiveRule
     from .faulted_broker import FaultedBroker, FaultedServices
 
 # --- connections

@@ -264,10 +264,9 @@ def last_produce_failed(facts: Facts) -> str | None:
                 break
             failed.append(entry)
         if failed and not {*failed[0].errors} & {*_FENCED, *_REFUSED}:
-            acted = f" (fault rule {failed[0].faults[-1]!r} acted)" if failed[0].faults else ""
             return (
                 f"the last Produce of {client_of(failed[0])} to {', '.join(failed[0].topics)} failed "
-                f"{_times(len(failed))}: {failed[0].errors[0]}{acted}"
+                f"{_times(len(failed))}: {failed[0].errors[0]}{_acted(failed[0])}"
             )
     return None
 

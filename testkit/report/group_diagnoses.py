@@ -201,28 +201,19 @@ def fetched_and_never_committed(facts: Facts) -> str | None:
     """A consumer of a group fetched records, and neither committed them nor asked for more: what handles them failed,
     or hangs."""
     for group in facts.groups:
-        name = group.description.group
-        clients = {entry.client_id for entry in facts.requests if name in entry.groups}
-        last: dict[TopicPartition, JournalEntry] = {}
-        offsets: dict[TopicPartition, list[int]] = {}
-        for entry in facts.asked("Fetch"):
-            for one in entry.partitions if entry.client_id in clients and not entry.errors else ():
-                if one.partition is not None and one.offset is not None:
-                    place = TopicPartition(one.topic, one.partition)
-                    last[place] = entry
-                    offsets.setdefault(place, []).append(one.offset)
-        for place, entry in last.items():
-            partition, offset = facts.partition(place), offsets[place][-1]
+        for place, fetched in _fetched(facts, group).items():
+            offset, entry = fetched[-1]
+            partition = facts.partition(place)
             record = None if partition is None else partition.at.get(offset)
             if record is None or entry.is_in_service or group.offsets.get(place, offset) > offset:
                 continue
-            times = offsets[place].count(offset)
+            times = [at for at, _ in fetched].count(offset)
             committed = f"nothing beyond offset {offset} was committed" if place in group.offsets else "never committed"
             again = f" for the {_ordinal(times)} time" if times > 1 else ""
             return (
-                f"{client_of(entry)} of group {name} fetched {place}@{offset}{again} at +{facts.after_s(entry):.2f} s, "
-                f"{committed}, and nothing was asked for since: the handler of the record {record_shown(record)} "
-                "failed, or is still running"
+                f"{client_of(entry)} of group {group.description.group} fetched {place}@{offset}{again} at "
+                f"+{facts.after_s(entry):.2f} s, {committed}, and nothing was asked for since: the handler of the "
+                f"record {record_shown(record)} failed, or is still running"
             )
     return None
 
@@ -231,24 +222,30 @@ def fetched_beyond_what_is_committed(facts: Facts) -> str | None:
     """A consumer of a group fetched records beyond what the group has committed, and the test waited in vain. Clients
     that fetch ahead ask for more although the handler of a record has failed."""
     for group in facts.groups if facts.waits else ():
-        name = group.description.group
-        clients = {entry.client_id for entry in facts.requests if name in entry.groups}
-        fetched: dict[TopicPartition, list[tuple[int, JournalEntry]]] = {}
-        for entry in facts.asked("Fetch"):
-            for one in entry.partitions if entry.client_id in clients and not entry.errors else ():
-                if one.partition is not None and one.offset is not None:
-                    fetched.setdefault(TopicPartition(one.topic, one.partition), []).append((one.offset, entry))
-        for place, asked in fetched.items():
+        for place, fetched in _fetched(facts, group).items():
+            (first, _), (last, entry) = fetched[0], fetched[-1]
             partition = facts.partition(place)
             begin = group.offsets.get(place, 0 if partition is None else partition.log_start_offset)
-            last, entry = asked[-1]
-            if partition is not None and asked[0][0] <= begin < last:
+            if partition is not None and first <= begin < last:
                 committed = f"nothing beyond offset {begin}" if place in group.offsets else "nothing"
                 return (
-                    f"{client_of(entry)} of group {name} fetched {counted(last - begin, 'record')} of {place}, and "
-                    f"{committed} was committed: the handler failed, or the commit is missing or still to come"
+                    f"{client_of(entry)} of group {group.description.group} fetched {counted(last - begin, 'record')} "
+                    f"of {place}, and {committed} was committed: the handler failed, or the commit is missing or still "
+                    "to come"
                 )
     return None
+
+
+def _fetched(facts: Facts, group: GroupFacts) -> dict[TopicPartition, list[tuple[int, JournalEntry]]]:
+    """By partition, the offsets from which clients of a group have fetched, each with its request."""
+    name = group.description.group
+    clients = {entry.client_id for entry in facts.requests if name in entry.groups}
+    fetched: dict[TopicPartition, list[tuple[int, JournalEntry]]] = {}
+    for entry in facts.asked("Fetch"):
+        for one in entry.partitions if entry.client_id in clients and not entry.errors else ():
+            if one.partition is not None and one.offset is not None:
+                fetched.setdefault(TopicPartition(one.topic, one.partition), []).append((one.offset, entry))
+    return fetched
 
 
 def _ordinal(number: int) -> str:

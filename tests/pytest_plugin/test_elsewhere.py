@@ -92,11 +92,11 @@ def test_what_needs_kmini_is_skipped_in_a_sentence_and_counted_at_the_end(run_py
     assert own_topics(elsewhere) == []
 
 
-def test_a_topic_of_the_marker_that_somebody_has_there_is_left_alone_and_fails_the_test(
+def test_a_topic_of_the_marker_that_exists_there_is_left_alone_and_fails_the_test(
     run_pytest, elsewhere: Broker
 ) -> None:
     elsewhere.create_topic("payments")
-    elsewhere.produce("payments", b"of somebody")
+    elsewhere.produce("payments", b"of another user")
     text = """
     import pytest
 
@@ -106,8 +106,8 @@ def test_a_topic_of_the_marker_that_somebody_has_there_is_left_alone_and_fails_t
     """
     result = run_pytest(text, f"--kafka-bootstrap={elsewhere.bootstrap_servers}")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*there is a topic payments already, of another test, another worker*kafka_prefix*"])
-    assert [record.value for record in elsewhere.records("payments")] == [b"of somebody"]
+    result.stdout.fnmatch_lines(["*topic payments exists already: another test, another worker*kafka_prefix*"])
+    assert [record.value for record in elsewhere.records("payments")] == [b"of another user"]
     elsewhere.delete_topic("payments")
 
 

@@ -40,7 +40,7 @@ class Program(NamedTuple):
     """None: it keeps its offsets itself."""
     sends: bool = False
     """It writes the records of `orders` itself, in a format of its own, when it is called with `send`."""
-    config: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
+    config: dict[str, int] = {}  # noqa: RUF012 - it is never changed
     """Of the broker."""
 
 

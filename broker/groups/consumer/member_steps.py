@@ -32,7 +32,6 @@ from .state_changes import (
 )
 
 if TYPE_CHECKING:
-    from .consumer_group import ConsumerGroup
     from .expressions import Expressions
     from .life import ConsumerGroupLife
 

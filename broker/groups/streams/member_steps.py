@@ -30,10 +30,8 @@ from .topology import Topology
 
 if TYPE_CHECKING:
     from ..modern.changes import Change
-    from .configured_topology import ConfiguredTopology
     from .life import StreamsGroupLife
     from .streams_group import StreamsGroup
-    from .task_members import TaskMembership
 
 log = PeerLog(logging.getLogger("kmini.groups"))
 

@@ -76,7 +76,7 @@ async def test_a_log_that_begins_anew_within_a_batch_takes_the_batch_whole(clust
 async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_it_ends_in(
     cluster: LocalCluster,
 ) -> None:
-    """What it has diverging from its leader's log, and nobody can tell any more: the leader has deleted it."""
+    """Its log diverges from its leader's, and the first different offset cannot be found: the leader has deleted it."""
     away = min({1, 2, 3} - {cluster.state(T0).leader})
     await cluster.brokers[away].replica_manager.fetcher_manager.hold()
     for offset in range(3):

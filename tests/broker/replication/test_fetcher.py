@@ -1,4 +1,4 @@
-"""How a follower's loop begins, goes on and ends, and where it truncates a log that diverging from its leader's."""
+"""How a follower's loop begins, goes on and ends, and where it truncates a log that diverges from its leader's."""
 
 from __future__ import annotations
 
