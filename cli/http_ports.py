@@ -2,7 +2,7 @@
 (`--registry`). Nothing of this is imported where neither is asked for.
 
 Both listen before the broker starts: a taken port is told at once, and a client that comes early waits for its answer.
-aiohttp is imported once clients of Kafka can connect, in a thread, so that their first answer does not wait.
+Their servers are imported once clients of Kafka can connect, in a thread, so that their first answer does not wait.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
-import mimetypes
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -38,15 +37,6 @@ if TYPE_CHECKING:
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
-
-IMPORT_SWITCHES = {
-    "SSL_CERT_FILE": os.devnull,
-    "SSL_CERT_DIR": os.devnull,
-    "FROZENLIST_NO_EXTENSIONS": "1",
-}
-"""Environment variables while aiohttp is imported, so that it leaves out of memory what the servers do not use: the
-certificates of the system for aiohttp's client (2 MiB), and the C++ library under frozenlist (1 MiB), which keeps some
-lists that a request only reads."""
 
 Port = TypeVar("Port", bound="ListeningPort")
 
@@ -199,23 +189,8 @@ def opened(listen: Callable[[], Port], option: str) -> Iterator[Port]:
 
 
 async def import_server(module: str) -> None:
-    """Import a server in a thread, and with it aiohttp."""
-    await asyncio.get_running_loop().run_in_executor(None, _import_server, module)
-
-
-def _import_server(module: str) -> None:
-    """Import a module, and with it aiohttp, without what of that the servers do not use."""
-    mimetypes.init(files=())  # otherwise aiohttp reads the machine's tables of media types
-    before = {name: os.environ.get(name) for name in IMPORT_SWITCHES}
-    os.environ.update(IMPORT_SWITCHES)
-    try:
-        import_module(module)
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    """Import a server in a thread: clients of Kafka are served meanwhile."""
+    await asyncio.get_running_loop().run_in_executor(None, import_module, module)
 
 
 def remedy(error: Exception, port_option: str, host_option: str) -> str:
@@ -237,7 +212,7 @@ class ControlPort(ListeningPort):
     def __init__(self, host: str, port: int, init: InitDirectory | None) -> None:
         """Listen. An empty host is every address, port 0 any free port. `init` has the files that the start runs, if
         there are any. Raises PortTaken, and UsageError where the extra "http" is not installed."""
-        need_extra("http", "aiohttp")
+        need_extra("http", "h11")
         super().__init__("HTTP", host, port)
         self._managed: ManagedBrokers | None = None
         self._server: ControlServer | None = None

@@ -200,7 +200,6 @@ class ConnectedHost(Parts):
     def close(self) -> None:
         """End the connection. What runs there goes on."""
         if self._thread.is_running:
-            self._thread.run(self._client.close(), deadline_s=DEADLINE_S)
             self._thread.end()
 
     def __enter__(self: H) -> H:
@@ -284,7 +283,8 @@ def connect(url: str, *, token: str | None = None) -> ConnectedBroker | Connecte
 
     The result has the handles of `Broker`, or of `Cluster`, so that a suite uses a container as it uses the embedded
     one; functions that a test gives (`where=`) run in this process, and fault rules with a Python function are refused.
-    Needs the extra "http". Raises RuntimeError where no such server answers, and for a wrong token.
+    Needs the extra "http". Raises RuntimeError where no such server answers, and for a wrong token;
+    ValueError for what is no address.
     """
     client, thread = ControlClient(url, token), LoopThread("broker")
     thread.start()
@@ -292,7 +292,6 @@ def connect(url: str, *, token: str | None = None) -> ConnectedBroker | Connecte
         there: Any = ConnectedTable(client, ControlOperations)
         found: Description = thread.run(there.describe(), deadline_s=DEADLINE_S)
     except BaseException:
-        thread.run(client.close(), deadline_s=DEADLINE_S)
         thread.end()
         raise
     if found.kind == "cluster":

@@ -1,4 +1,4 @@
-"""Calls of a control server: one request for each method, on the loop of the thread that asks."""
+"""Calls of a control server: one request for each method, on a connection of its own, which ends with the call."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any
-from urllib.parse import quote
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, quote, urlsplit
 
 try:
-    import aiohttp
-    from yarl import URL
+    import h11
 except ImportError as error:
-    raise ImportError("kmini.connect needs aiohttp; pip install '.[http]' in a clone of kmini installs it") from error
+    raise ImportError("kmini.connect needs h11; pip install '.[http]' in a clone of kmini installs it") from error
 
 from kmini.broker.clock import milliseconds
 from kmini.control.access import JSON
@@ -27,14 +27,22 @@ from kmini.testkit.contents import Position, Record, RecordPage
 CONNECT_S = 10.0
 """Seconds that a connection may take."""
 
+PIECE_BYTES = 65_536
+"""Bytes that are read at once."""
+
 
 class ControlClient:
-    """Asks one control server. Its methods run on one loop."""
+    """Asks one control server."""
 
     def __init__(self, url: str, token: str | None) -> None:
+        """Raises ValueError for what is no address."""
         self.url = url.rstrip("/")
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._session: aiohttp.ClientSession | None = None
+        self._target = urlsplit(self.url)
+        if self._target.scheme not in ("http", "https") or not self._target.hostname:
+            raise ValueError(f"url={url!r}: must begin with http:// or https://")
+        self._headers = [("Host", self._target.netloc.rpartition("@")[2]), ("Content-Type", JSON)]
+        if token is not None:
+            self._headers.append(("Authorization", f"Bearer {token}"))
 
     async def call(self, route: Route, about: Mapping[str, str], arguments: Mapping[str, Any]) -> Any:
         """The JSON that a route answers, or its text; None for an answer without a body. Raises the exception that the
@@ -47,31 +55,61 @@ class ControlClient:
             else:
                 value = about[name] if name in about else left.pop(route.argument(name, left))
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""), 1)
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                headers=self._headers,
-                connector=aiohttp.TCPConnector(limit=0),  # any number of calls may wait
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-            )
+        path = f"{self._target.path}{PREFIX}{path.rstrip('/')}"
         try:
-            async with self._session.request(
-                route.verb,
-                URL(f"{self.url}{PREFIX}{path.rstrip('/')}", encoded=True),
-                data=json.dumps(left).encode() if left else None,
-                headers={"Content-Type": JSON},
-            ) as answer:
-                body = await answer.read()
-                result = _result(route, answer.status, answer.content_type, body)
-                return _Page(result, URL(answer.links["next"]["url"])) if "next" in answer.links else result
-        except aiohttp.ClientError as error:
+            answer = await self._ask(route.verb, path, json.dumps(left).encode() if left else b"")
+        except (OSError, asyncio.TimeoutError, h11.RemoteProtocolError) as error:
             raise RuntimeError(f"the control server at {self.url} does not answer: {error}") from None
+        result = _result(route, answer)
+        return _Page(result, answer.following) if answer.following is not None else result
 
-    async def close(self) -> None:
-        """End the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-            await asyncio.sleep(0)  # the transports end in the next turn
+    async def _ask(self, verb: str, path: str, body: bytes) -> _Answer:
+        """Send a request and read its answer. Raises OSError, TimeoutError and RemoteProtocolError."""
+        is_encrypted = self._target.scheme == "https"
+        port = self._target.port or (443 if is_encrypted else 80)
+        opening = asyncio.open_connection(self._target.hostname, port, ssl=is_encrypted or None)
+        reader, writer = await asyncio.wait_for(opening, CONNECT_S)
+        try:
+            http = h11.Connection(h11.CLIENT)
+            headers = [*self._headers, ("Content-Length", str(len(body))), ("Connection", "close")]
+            writer.write(http.send(h11.Request(method=verb, target=path, headers=headers)) or b"")
+            writer.write(http.send(h11.Data(data=body)) or b"")
+            http.send(h11.EndOfMessage())
+            await writer.drain()
+            head, pieces = None, []
+            while not isinstance(event := http.next_event(), h11.EndOfMessage):
+                if event is h11.NEED_DATA:
+                    http.receive_data(await reader.read(PIECE_BYTES))
+                elif isinstance(event, h11.Response):
+                    head = event
+                elif isinstance(event, h11.Data):
+                    pieces.append(event.data)
+            assert head is not None
+            values = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+            return _Answer(head.status_code, values, b"".join(pieces))
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+class _Answer(NamedTuple):
+    """An answer of the server."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By their names in small letters."""
+    body: bytes
+
+    @property
+    def following(self) -> Position | None:
+        """Where a page that is no whole goes on, which its header Link says."""
+        link = self.headers.get("link")
+        if link is None:
+            return None
+        cursor = parse_qs(urlsplit(link.partition("<")[2].partition(">")[0]).query)["cursor"][0]
+        partition, offset = cursor.split(":")[:2]
+        return Position(int(partition), int(offset))
 
 
 def plain(value: Any) -> Any:
@@ -80,9 +118,9 @@ def plain(value: Any) -> Any:
 
 
 class _Page(list[Any]):
-    """A list that is no whole, and the address of what follows."""
+    """A list that is no whole, and where the rest begins."""
 
-    def __init__(self, items: list[Any], following: URL) -> None:
+    def __init__(self, items: list[Any], following: Position) -> None:
         super().__init__(items)
         self.following = following
 
@@ -93,21 +131,23 @@ _RECORDS = kind_of(list[Record])
 def _page_of(records: list[Record], answer: list[Any]) -> RecordPage:
     page = RecordPage(records)
     if isinstance(answer, _Page):
-        partition, offset = answer.following.query["cursor"].split(":")[:2]
-        page.next = Position(int(partition), int(offset))
+        page.next = answer.following
     return page
 
 
-def _result(route: Route, status: int, content_type: str, body: bytes) -> Any:
-    if content_type == "text/plain" and status < 400:
-        return body.decode()
+def _result(route: Route, answer: _Answer) -> Any:
+    if answer.status < 400 and answer.headers.get("content-type", "").startswith("text/plain"):
+        return answer.body.decode("utf-8", "surrogatepass")
     try:
-        document = json.loads(body) if body else None
+        document = json.loads(answer.body) if answer.body else None
     except ValueError:
-        raise RuntimeError(f"{route.verb} {route.path} answers {status} and no JSON: is that kmini's server?") from None
-    if status < 400:
+        raise RuntimeError(
+            f"{route.verb} {route.path} answers {answer.status} and no JSON: is that kmini's server?"
+        ) from None
+    if answer.status < 400:
         return document
-    raise error_of(document if isinstance(document, dict) else {"title": f"{route.verb} {route.path}: {status}"})
+    problem = {"title": f"{route.verb} {route.path}: {answer.status}"}
+    raise error_of(document if isinstance(document, dict) else problem)
 
 
 class ConnectedTable:

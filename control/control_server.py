@@ -10,17 +10,15 @@ import asyncio
 import hashlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from aiohttp import hdrs, web
-
 from kmini.broker.scheduler import Turn
-from kmini.control.access import Access
+from kmini.control.access import JSON, Access
 from kmini.control.calls import signature_of
 from kmini.control.control_operations import ControlOperations, Served, TopicControl
 from kmini.control.events import EventStreams
@@ -42,7 +40,19 @@ from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.handle import waits_for_its_caller
 from kmini.testkit.shared_operations import SharedOperations
 from kmini.testkit.topic_handle import TopicOperations
-from kmini.web.http_serving import MAX_BODY_BYTES, HttpServer, expecting, parser_message, read_body
+from kmini.web.http_serving import (
+    BodyMissing,
+    BodyTooLarge,
+    Handler,
+    HttpServer,
+    NoSuchMethod,
+    NoSuchPath,
+    Request,
+    Response,
+    Router,
+    Unreadable,
+    parser_message,
+)
 
 # --- calls that wait
 
@@ -146,7 +156,12 @@ ENDS_WAITS = {
 """The methods that end the waits of other requests, with the answer that those get."""
 
 
+TEXT = "text/plain; charset=utf-8"
+
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""The largest body of a request."""
 
 
 class ControlServer:
@@ -159,12 +174,10 @@ class ControlServer:
         self._waiting = WaitingCalls()
         self._schema_decoding = SchemaDecoding(served)
         self.events = EventStreams(served)
-        app = web.Application(middlewares=[self._guarded], client_max_size=MAX_BODY_BYTES)
-        expect = expecting(_answer_unreadable)
+        self.router = Router()
         for route in ROUTES:
-            path = PREFIX + route.path.rstrip("/")
-            app.router.add_route(route.verb, path, self._handler_of(route), expect_handler=expect)
-        app.router.add_get(PREFIX + EVENTS, self.events.serve, allow_head=False, expect_handler=expect)
+            self.router.add(route.verb, PREFIX + route.path.rstrip("/"), self._handler_of(route))
+        self.router.add("GET", PREFIX + EVENTS, self.events.serve)
         beside = {
             f"{PREFIX}/openapi.json": self._openapi,
             "/health": self._health,
@@ -174,8 +187,8 @@ class ControlServer:
             **dict.fromkeys(page_files(), self._page_file),
         }
         for path, handler in beside.items():
-            app.router.add_get(path, handler, expect_handler=expect)
-        self._server = HttpServer(app, _answer_unreadable, log)
+            self.router.add("GET HEAD", path, handler)
+        self._server = HttpServer(self.router, self._serve, _answer_unreadable, log, MAX_BODY_BYTES)
 
     async def start(self, listening: socket.socket) -> None:
         """Serve the connections of a socket that listens already."""
@@ -190,45 +203,53 @@ class ControlServer:
 
     # --- requests
 
-    @web.middleware
-    async def _guarded(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _serve(self, request: Request) -> Response:
         """Refuse what may not be served, and make a problem document of what fails."""
-        refusal = self._access.refusal(
-            request.method, request.path, request.headers, has_body=request.body_exists and request.content_length != 0
-        )
+        refusal = self._access.refusal(request.method, request.path, request.headers, has_body=request.has_body)
         if refusal is not None:
-            return self._answer_problem(refusal.problem, dict(refusal.headers))
+            return self._answer_problem(refusal.problem, refusal.headers)
         try:
-            return await handler(request)
-        except web.HTTPRequestEntityTooLarge:
-            told = f"a body may have {MAX_BODY_BYTES} bytes"
+            return await request.handler(request)
+        except BodyTooLarge:
+            why = f"a body may have {MAX_BODY_BYTES} bytes"
             return self._answer_problem(
-                make_problem("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large", told)
+                make_problem("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large", why)
             )
-        except web.HTTPException as error:
-            return self._answer_problem(_problem_of_path(request, error), dict(error.headers))
-        except web.RequestPayloadError as error:
+        except BodyMissing:
+            return self._answer_problem(
+                make_problem("http", HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT.phrase)
+            )
+        except Unreadable as error:
             return self._answer_problem(bad_request("the body cannot be read", error))
+        except NoSuchPath:
+            why = f"there is no {request.path}{_nearest_path(request.path)}; {PREFIX}/openapi.json lists the paths"
+            return self._answer_problem(
+                make_problem("no-such-path", HTTPStatus.NOT_FOUND, "There is no such path", why)
+            )
+        except NoSuchMethod as error:
+            why = f"{request.method} is none for {request.path}; there are: {error}"
+            return self._answer_problem(
+                make_problem("method", HTTPStatus.METHOD_NOT_ALLOWED, "The path does not have this method", why),
+                {"Allow": str(error)},
+            )
         except Exception as error:
             problem = problem_of(error)
             if problem["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 log.error("%s %s failed", request.method, request.path, exc_info=error)
             return self._answer_problem(problem)
 
-    def _handler_of(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handle(request: web.Request) -> web.Response:
+    def _handler_of(self, route: Route) -> Handler:
+        async def handle(request: Request) -> Response:
             return await self._call(route, request)
 
         return handle
 
-    async def _call(self, route: Route, request: web.Request) -> web.Response:
+    async def _call(self, route: Route, request: Request) -> Response:
         decode = request.query.get(DECODE, "text")
         if decode not in NAMES:
             raise WrongValue(f"{DECODE}={decode!r}: must be {' or '.join(NAMES)}", f"/{DECODE}")
         document, texts = await _given(request)
-        about = dict(request.match_info)
+        about = dict(request.names)
         table = self._table(route, about)
         method = getattr(table, route.method, None)
         if method is None:
@@ -242,28 +263,24 @@ class ControlServer:
         if route.creates is not None:
             return await self._created(route.creates, arguments["name"])
         if signature.result is None:
-            return web.Response(status=HTTPStatus.NO_CONTENT)
+            return Response(HTTPStatus.NO_CONTENT)
         if route.is_text:
-            return web.Response(text=without_data_dir(result, self._served.data_dir), content_type="text/plain")
+            text = without_data_dir(result, self._served.data_dir)
+            return Response(HTTPStatus.OK, {"Content-Type": TEXT}, text.encode("utf-8", "surrogatepass"))
         if decode == BY_SCHEMA:
-            data = await self._schema_decoding.writer(result, request.match_info.get("topic", ""))
+            data = await self._schema_decoding.writer(result, request.names.get("topic", ""))
         else:
             data = DECODERS[decode]
-        headers = {}
+        headers = {"Content-Type": JSON}
         if isinstance(result, RecordPage) and result.next is not None:
-            topic = request.match_info.get("topic") or arguments["topic"]
-            headers[hdrs.LINK] = link_header(PREFIX, topic, arguments, result, request.query.get(DECODE))
-        return web.Response(body=await _written(result, data), headers=headers, content_type="application/json")
+            topic = request.names.get("topic") or arguments["topic"]
+            headers["Link"] = link_header(PREFIX, topic, arguments, result, request.query.get(DECODE))
+        return Response(HTTPStatus.OK, headers, await _written(result, data))
 
-    async def _created(self, path: str, name: str) -> web.Response:
+    async def _created(self, path: str, name: str) -> Response:
         """The answer about a topic that is there now: its description, and where it is."""
         described = await TopicControl(self._served.operations, name).describe()
-        return web.Response(
-            status=HTTPStatus.CREATED,
-            headers={hdrs.LOCATION: f"{PREFIX}{path.format(quote(name, safe=''))}"},
-            body=write_json(to_json(described)),
-            content_type="application/json",
-        )
+        return _answer(to_json(described), HTTPStatus.CREATED, Location=f"{PREFIX}{path.format(quote(name, safe=''))}")
 
     def _check_only_broker(self, number: str) -> None:
         """Check the broker of a path for a method that has no choice. Raises BrokerNotRunning and WrongValue."""
@@ -312,25 +329,25 @@ class ControlServer:
 
     # --- beside the routes
 
-    async def _page_file(self, request: web.Request) -> web.Response:
+    async def _page_file(self, request: Request) -> Response:
         file = page_files()[request.path]
-        headers = {**SECURITY_HEADERS, hdrs.ETAG: file.etag, hdrs.CACHE_CONTROL: "no-cache"}
-        if request.headers.get(hdrs.IF_NONE_MATCH) == file.etag:
-            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
-        return web.Response(body=file.content, headers={**headers, hdrs.CONTENT_TYPE: file.media_type})
+        headers = {**SECURITY_HEADERS, "ETag": file.etag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == file.etag:
+            return Response(HTTPStatus.NOT_MODIFIED, headers)
+        return Response(HTTPStatus.OK, {**headers, "Content-Type": file.media_type}, file.content)
 
-    async def _openapi(self, request: web.Request) -> web.Response:
+    async def _openapi(self, request: Request) -> Response:
         return _answer(openapi_document(_table_of(self._served.kind)))
 
-    async def _health(self, request: web.Request) -> web.Response:
+    async def _health(self, request: Request) -> Response:
         readiness = await ControlOperations(self._served).readiness()
         status = HTTPStatus.OK if readiness.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
         return _answer(to_json(readiness), status)
 
-    async def _live(self, request: web.Request) -> web.Response:
+    async def _live(self, request: Request) -> Response:
         return _answer({"is_live": True})
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    async def _metrics(self, request: Request) -> Response:
         """The metrics of the only broker, or of the one that `?broker=` names, by default the first."""
         number = request.query.get("broker")
         try:
@@ -344,9 +361,9 @@ class ControlServer:
 
         data_dir = self._served.data_dir
         pieces = [without_data_dir(piece, data_dir).encode() async for piece in metrics_pieces(measured)]
-        return web.Response(body=b"".join(pieces), headers={hdrs.CONTENT_TYPE: METRICS_TYPE})
+        return Response(HTTPStatus.OK, {"Content-Type": METRICS_TYPE}, b"".join(pieces))
 
-    def _answer_problem(self, problem: Problem, headers: dict[str, str] | None = None) -> web.Response:
+    def _answer_problem(self, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
         """A problem document as an answer. No message of an error shows where the data are."""
         told = {
             name: without_data_dir(value, self._served.data_dir) if isinstance(value, str) else value
@@ -360,7 +377,7 @@ def bad_request(what: str, message: object) -> Problem:
     return make_problem("http", HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase, parser_message(what, message))
 
 
-def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
+def _answer_unreadable(status: HTTPStatus, detail: str) -> Response:
     """The answer to a request that is no HTTP, or whose service has failed."""
     is_failure = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     return _problem_response(
@@ -392,15 +409,16 @@ def _table_of(kind: str) -> type[SharedOperations]:
     return ClusterOperations
 
 
-async def _given(request: web.Request) -> tuple[dict[str, Any], dict[str, str]]:
+async def _given(request: Request) -> tuple[dict[str, Any], dict[str, str]]:
     """The arguments of a request as JSON, and those that are texts of its query. Raises WrongValue."""
     texts: dict[str, str] = {}
-    for name, value in request.query.items():
-        if name in texts:
+    for name, values in request.queries.items():
+        if name == DECODE:
+            continue
+        if len(values) > 1:
             raise WrongValue(f"{name} is given twice", f"/{name}")
-        if name != DECODE:
-            texts[name] = value
-    body = await read_body(request)
+        texts[name] = values[0]
+    body = await request.read()
     if not body:
         return {}, texts
     try:
@@ -410,17 +428,6 @@ async def _given(request: web.Request) -> tuple[dict[str, Any], dict[str, str]]:
     if not isinstance(given, dict):
         raise WrongValue("the body must be an object with the arguments by name")
     return given, texts
-
-
-def _problem_of_path(request: web.Request, error: web.HTTPException) -> Problem:
-    status = HTTPStatus(error.status)
-    if status is HTTPStatus.NOT_FOUND:
-        told = f"there is no {request.path}{_nearest_path(request.path)}; {PREFIX}/openapi.json lists the paths"
-        return make_problem("no-such-path", status, "There is no such path", told)
-    if status is HTTPStatus.METHOD_NOT_ALLOWED:
-        told = f"{request.method} is none for {request.path}; there are: {error.headers.get('Allow', '')}"
-        return make_problem("method", status, "The path does not have this method", told)
-    return make_problem("http", status, status.phrase)
 
 
 def _nearest_path(path: str) -> str:
@@ -437,12 +444,9 @@ def _nearest_path(path: str) -> str:
     return f"; nearest: {near[0]}" if near else ""
 
 
-def _answer(document: Any, status: int = HTTPStatus.OK) -> web.Response:
-    return web.Response(body=write_json(document), status=status, content_type="application/json")
+def _answer(document: Any, status: int = HTTPStatus.OK, **headers: str) -> Response:
+    return Response(status, {"Content-Type": JSON, **headers}, write_json(document))
 
 
-def _problem_response(problem: Problem, headers: dict[str, str] | None = None) -> web.Response:
-    kept = {
-        name: value for name, value in (headers or {}).items() if name.lower() not in ("content-type", "content-length")
-    }
-    return web.Response(body=write_json(problem), status=problem["status"], content_type=CONTENT_TYPE, headers=kept)
+def _problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(problem["status"], {**(headers or {}), "Content-Type": CONTENT_TYPE}, write_json(problem))

@@ -7,12 +7,10 @@ stream: one that reads slowly finds that the ring has lost what it did not read,
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Sequence
-
-from aiohttp import hdrs, web
+from collections.abc import AsyncGenerator, Sequence
+from http import HTTPStatus
 
 from kmini.control.changes import Changes
 from kmini.control.control_operations import Served
@@ -20,6 +18,7 @@ from kmini.control.event_ring import TYPES, EventRing, Reader
 from kmini.control.json_kinds import WrongValue
 from kmini.control.problems import TooMany
 from kmini.testkit.phrases import nearest
+from kmini.web.http_serving import Request, Response
 
 log = logging.getLogger("kmini.http")
 
@@ -38,6 +37,12 @@ RETRY_MS = 1_000
 MOST_AT_ONCE = 500
 """Events that are written at once."""
 
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+
 ARGUMENTS = ("types", "topic", "last_event_id")
 LAST_EVENT_ID = "Last-Event-ID"
 
@@ -55,20 +60,20 @@ class _Stream:
 class _Asked:
     """What a request for a stream asks for."""
 
-    def __init__(self, request: web.Request) -> None:
+    def __init__(self, request: Request) -> None:
         """Raises WrongValue."""
-        query = request.query
+        query = request.queries
         for name in query:
             if name not in ARGUMENTS:
                 raise WrongValue(f"there is no argument {name}{nearest(name, ARGUMENTS)}", f"/{name}")
         self.types: Sequence[str] = TYPES
         if "types" in query:
-            self.types = tuple(dict.fromkeys(",".join(query.getall("types")).split(",")))
+            self.types = tuple(dict.fromkeys(",".join(query["types"]).split(",")))
         for kind in self.types:
             if kind not in TYPES:
                 raise WrongValue(f"types={kind!r}: there is no such type{nearest(kind, TYPES)}", "/types")
-        self.topics = query.getall("topic", [])
-        self.last = _number(request.headers.get(LAST_EVENT_ID) or query.get("last_event_id"))
+        self.topics = query.get("topic", [])
+        self.last = _number(request.headers.get(LAST_EVENT_ID) or request.query.get("last_event_id"))
 
 
 def _number(text: str | None) -> int | None:
@@ -90,11 +95,14 @@ class EventStreams:
         self._task: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
+    async def serve(self, request: Request) -> Response:
         """Stream events until the client leaves or the server ends. Raises WrongValue, and TooMany."""
         asked = _Asked(request)
         if len(self._streams) >= MOST_STREAMS:
             raise TooMany(f"{MOST_STREAMS} event streams are open, and there is room for no more")
+        return Response(HTTPStatus.OK, HEADERS, self._pieces(asked))
+
+    async def _pieces(self, asked: _Asked) -> AsyncGenerator[bytes, None]:
         wants_requests = "requests" in asked.types
         is_first_for_requests = wants_requests and not any(one.wants_requests for one in self._streams)
         stream = _Stream(wants_requests, self._now_ms())
@@ -105,7 +113,18 @@ class EventStreams:
             await self._look()
             if self._task is None or self._task.done():
                 self._task = asyncio.ensure_future(self._keep_looking())
-            return await self._write(request, stream, Reader(self._ring, asked.types, asked.topics, asked.last))
+            reader = Reader(self._ring, asked.types, asked.topics, asked.last)
+            yield f"retry: {RETRY_MS}\n{reader.id_line}\n".encode()
+            while not stream.has_ended:
+                stream.wake.clear()
+                text = reader.read(MOST_AT_ONCE)
+                if not text and self._now_ms() - stream.written_ms >= KEEP_ALIVE_MS:
+                    text = f": keep-alive\n{reader.id_line}\n"
+                if text:
+                    yield text.encode()
+                    stream.written_ms = self._now_ms()
+                else:
+                    await stream.wake.wait()
         finally:
             self._streams.discard(stream)
             if not self._streams:
@@ -116,30 +135,6 @@ class EventStreams:
         for stream in self._streams:
             stream.has_ended = True
             stream.wake.set()
-
-    async def _write(self, request: web.Request, stream: _Stream, reader: Reader) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={
-                hdrs.CONTENT_TYPE: "text/event-stream; charset=utf-8",
-                hdrs.CACHE_CONTROL: "no-store",
-                "X-Accel-Buffering": "no",
-            }
-        )
-        with contextlib.suppress(ConnectionError):  # the client has left
-            await response.prepare(request)
-            await response.write(f"retry: {RETRY_MS}\n{reader.id_line}\n".encode())
-            while not stream.has_ended:
-                stream.wake.clear()
-                text = reader.read(MOST_AT_ONCE)
-                if not text and self._now_ms() - stream.written_ms >= KEEP_ALIVE_MS:
-                    text = f": keep-alive\n{reader.id_line}\n"
-                if text:
-                    await response.write(text.encode())
-                    stream.written_ms = self._now_ms()
-                else:
-                    await stream.wake.wait()
-            await response.write_eof()
-        return response
 
     # --- the task
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-
-from aiohttp import hdrs, web
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.faults.registry_rules import (
@@ -30,9 +28,9 @@ from kmini.broker.journal.registry_requests import (
 from kmini.broker.network.connection import disable_linger
 from kmini.registry.registry_errors import RegistryError
 from kmini.registry.schema_log import Served
+from kmini.web.http_serving import BodyMissing, BodyTooLarge, Handler, Request, Response, Unreadable
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-AnswerError = Callable[[web.Request, RegistryError], web.StreamResponse]
+AnswerError = Callable[[Request, RegistryError], Response]
 
 CLIENT_HAS_GONE = "the client has gone"
 
@@ -45,9 +43,8 @@ class ObservedRequests:
         self._served = served
         self._answer_error = answer_error
 
-    @web.middleware
-    async def observe(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The outermost middleware of the registry."""
+    async def observe(self, request: Request, handler: Handler) -> Response:
+        """Answer a request by a handler, as the rules say."""
         broker = next(iter(self._served.brokers), None)
         if broker is None:
             return await handler(request)
@@ -74,14 +71,12 @@ class ObservedRequests:
             if journal is not None and entry is not None:
                 end(journal, entry, outcome)
 
-    def _refuse(self, request: web.Request, code: int, message: str) -> web.StreamResponse:
+    def _refuse(self, request: Request, code: int, message: str) -> Response:
         """The answer of an error that a rule asks for."""
         return self._answer_error(request, RegistryError(HTTPStatus(status_of(code)), code, message))
 
 
-def _faulted(
-    broker: BrokerServer, source: RegistrySource, question: RegistryQuestion
-) -> FaultedCall[web.StreamResponse] | None:
+def _faulted(broker: BrokerServer, source: RegistrySource, question: RegistryQuestion) -> FaultedCall[Response] | None:
     """The request with the fault rules that act on it; None if none does."""
     rules = broker.services.registry_rules
     if not rules:
@@ -96,28 +91,26 @@ def _faulted(
     return FaultedCall(exchange, taken) if taken else None
 
 
-async def _disconnect(request: web.Request, *, rst: bool) -> web.StreamResponse:
+async def _disconnect(request: Request, *, rst: bool) -> Response:
     """Close the connection. What is returned is not sent."""
-    transport = request.transport
-    if transport is not None and rst:
-        disable_linger(transport)
-        transport.abort()
-    elif transport is not None:
-        with suppress(web.HTTPException, web.RequestPayloadError):
+    if rst:
+        disable_linger(request.transport)
+        request.transport.abort()
+    else:
+        with suppress(BodyTooLarge, BodyMissing, Unreadable):
             await request.read()  # the system resets a connection that is closed with bytes unread
-        transport.close()
-    return web.Response()
+        request.transport.close()
+    return Response()
 
 
-def _source(request: web.Request) -> RegistrySource:
-    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
-    host, port = peer[:2] if peer else (request.remote or "", 0)
-    return RegistrySource(request.headers.get(hdrs.USER_AGENT), f"{host}:{port}", _principal(request))
+def _source(request: Request) -> RegistrySource:
+    host, port = request.peer
+    return RegistrySource(request.headers.get("User-Agent"), f"{host}:{port}", _principal(request))
 
 
-def _principal(request: web.Request) -> str:
+def _principal(request: Request) -> str:
     """The user that a request names, whether or not the registry knows it. The password is not looked at."""
-    scheme, _, encoded = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    scheme, _, encoded = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "basic":
         try:
             name = base64.b64decode(encoded).decode().partition(":")[0]
@@ -128,18 +121,13 @@ def _principal(request: web.Request) -> str:
     return "User:ANONYMOUS"
 
 
-def _question(request: web.Request) -> RegistryQuestion:
-    return RegistryQuestion(request.method, request.raw_path, request.match_info.get("subject"))
+def _question(request: Request) -> RegistryQuestion:
+    return RegistryQuestion(request.method, request.target, request.names.get("subject"))
 
 
-def _answer(response: web.StreamResponse) -> RegistryAnswer:
-    body = response.body if isinstance(response, web.Response) else b""
-    data = body if isinstance(body, bytes) else b""
+def _answer(response: Response) -> RegistryAnswer:
+    data = response.body if isinstance(response.body, bytes) else b""
     if response.status < HTTPStatus.BAD_REQUEST:
         return RegistryAnswer(response.status, 0, "", len(data))
-    try:
-        document = json.loads(data)
-        code, message = int(document["error_code"]), str(document["message"])
-    except (ValueError, KeyError, TypeError):
-        code, message = response.status, response.reason or ""
-    return RegistryAnswer(response.status, code, message, len(data))
+    document = json.loads(data)
+    return RegistryAnswer(response.status, int(document["error_code"]), str(document["message"]), len(data))

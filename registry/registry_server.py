@@ -10,11 +10,8 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
-
-from aiohttp import hdrs, web
 
 from kmini.registry.observed_requests import ObservedRequests
 from kmini.registry.registry import Registry
@@ -31,7 +28,19 @@ from kmini.registry.registry_errors import (
 )
 from kmini.registry.schema_log import Served
 from kmini.registry.schema_reading import SchemaReader
-from kmini.web.http_serving import HttpServer, expecting, parser_message, read_body
+from kmini.web.http_serving import (
+    BodyMissing,
+    BodyTooLarge,
+    Handler,
+    HttpServer,
+    NoSuchMethod,
+    NoSuchPath,
+    Request,
+    Response,
+    Router,
+    Unreadable,
+    parser_message,
+)
 from kmini.web.strict_json import write_json
 
 # --- paths
@@ -118,15 +127,11 @@ class RegistryServer:
         self._access = RegistryAccess(served, host)
         self.registry = Registry(served, reader)
         self._answers = RegistryAnswers(self.registry, served)
-        observed = ObservedRequests(served, self._answer_error)
-        app = web.Application(middlewares=[observed.observe, self._guarded], client_max_size=MAX_BODY_BYTES)
-        expect = expecting(_answer_expectation)
+        self._observed = ObservedRequests(served, self._answer_error)
+        router = Router()
         for route in ROUTES:
-            add = app.router.add_get if route.verb == hdrs.METH_GET else partial(app.router.add_route, route.verb)
-            add(
-                route.path, self._handler_of(route), expect_handler=expect
-            )  # what is read may be asked for by HEAD, too
-        self._server = HttpServer(app, _answer_unreadable, log)
+            router.add("GET HEAD" if route.verb == "GET" else route.verb, route.path, self._handler_of(route))
+        self._server = HttpServer(router, self._serve, _answer_unreadable, log, MAX_BODY_BYTES)
 
     async def start(self, listening: socket.socket) -> None:
         """Serve the connections of a socket that listens already."""
@@ -138,59 +143,55 @@ class RegistryServer:
 
     # --- requests
 
-    @web.middleware
-    async def _guarded(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _serve(self, request: Request) -> Response:
+        return await self._observed.observe(request, self._guarded)
+
+    async def _guarded(self, request: Request) -> Response:
         """Make an error document of what fails."""
         try:
-            has_body = request.body_exists and request.content_length != 0
-            self._access.check_headers(request.headers, has_body=has_body)
-            return await handler(request)
+            self._access.check_headers(request.headers, has_body=request.has_body)
+            return await request.handler(request)
         except RegistryError as error:
             return self._answer_error(request, error)
-        except web.HTTPRequestEntityTooLarge:
+        except BodyTooLarge:
             return self._answer_error(request, BODY_TOO_LARGE(bytes=MAX_BODY_BYTES))
-        except web.HTTPMethodNotAllowed as error:
-            methods = ", ".join(sorted(error.allowed_methods))
-            return self._answer_error(request, NO_SUCH_METHOD(methods=methods), {hdrs.ALLOW: methods})
-        except web.HTTPNotFound:
-            return self._answer_error(request, NO_SUCH_PATH(path=request.path))
-        except web.HTTPException as error:
-            status = HTTPStatus(error.status)
+        except BodyMissing:
+            status = HTTPStatus.REQUEST_TIMEOUT
             return self._answer_error(request, ErrorKind(status, status.value, status.phrase)())
-        except web.RequestPayloadError as error:
+        except NoSuchMethod as error:
+            methods = ", ".join(error.methods)
+            return self._answer_error(request, NO_SUCH_METHOD(methods=methods), {"Allow": methods})
+        except NoSuchPath:
+            return self._answer_error(request, NO_SUCH_PATH(path=request.path))
+        except Unreadable as error:
             return self._answer_error(request, UNREADABLE(details=parser_message("the body cannot be read", error)))
         except Exception as error:
             log.error("%s %s failed", request.method, request.path, exc_info=error)
             return self._answer_error(request, FAILED())
 
-    def _handler_of(self, route: Route) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _handler_of(self, route: Route) -> Handler:
         method: Callable[[RegistryRequest], Awaitable[Any]] = getattr(self._answers, route.method)
 
-        async def handle(request: web.Request) -> web.Response:
-            await self._access.check_user(request.headers, request.remote or "", writes=route.writes)
-            query = request.query
+        async def handle(request: Request) -> Response:
+            await self._access.check_user(request.headers, request.peer[0], writes=route.writes)
             given = RegistryRequest(
-                request.match_info,
-                query,
-                query.getall("key", []),
-                query.getall("value", []),
-                await read_body(request),
+                request.names,
+                request.query,
+                request.queries.get("key", []),
+                request.queries.get("value", []),
+                await request.read(),
             )
             return _answer(request, await (_to_its_end(method(given)) if route.writes else method(given)))
 
         return handle
 
-    def _answer_error(
-        self, request: web.BaseRequest, error: RegistryError, headers: dict[str, str] | None = None
-    ) -> web.Response:
+    def _answer_error(self, request: Request, error: RegistryError, headers: dict[str, str] | None = None) -> Response:
         release = next((broker.config.current.kmini_as_version for broker in self._served.brokers), None)
         document = {"error_code": error.code_as(release), "message": error.message}
-        headers = {**(headers or {}), hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))}
+        headers = {**(headers or {}), "Content-Type": media_type(request.headers.get("Accept", ""))}
         if error.status is HTTPStatus.UNAUTHORIZED:
-            headers[hdrs.WWW_AUTHENTICATE] = CHALLENGE
-        return web.Response(body=write_json(document, is_compact=True), status=error.status, headers=headers)
+            headers["WWW-Authenticate"] = CHALLENGE
+        return Response(error.status, headers, write_json(document, is_compact=True))
 
 
 async def _to_its_end(answer: Awaitable[Any]) -> Any:
@@ -223,25 +224,22 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def _answer(request: web.Request, document: Any) -> web.Response:
+def _answer(request: Request, document: Any) -> Response:
     body = (
         document.encode(errors="surrogatepass")
         if isinstance(document, RawText)
         else write_json(document, is_compact=True)
     )
-    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: media_type(request.headers.get(hdrs.ACCEPT, ""))})
+    return Response(HTTPStatus.OK, {"Content-Type": media_type(request.headers.get("Accept", ""))}, body)
 
 
-def _answer_unreadable(status: HTTPStatus, detail: str) -> web.Response:
-    """The answer to a request that is no HTTP, or whose service has failed."""
-    return _answer_before_routes(UNREADABLE(details=detail) if status < HTTPStatus.INTERNAL_SERVER_ERROR else FAILED())
-
-
-def _answer_expectation(status: HTTPStatus, detail: str) -> web.Response:
-    """The answer to an expectation that the server cannot meet."""
-    return _answer_before_routes(ErrorKind(status, status.value, detail)())
-
-
-def _answer_before_routes(error: RegistryError) -> web.Response:
+def _answer_unreadable(status: HTTPStatus, detail: str) -> Response:
+    """The answer to a request that is no HTTP or has an expectation, or whose service has failed."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        error = FAILED()
+    elif status is HTTPStatus.BAD_REQUEST:
+        error = UNREADABLE(details=detail)
+    else:
+        error = ErrorKind(status, status.value, detail)()
     document = {"error_code": error.code, "message": error.message}
-    return web.Response(body=write_json(document, is_compact=True), status=error.status, content_type=MEDIA_TYPES[0])
+    return Response(error.status, {"Content-Type": MEDIA_TYPES[0]}, write_json(document, is_compact=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-REGISTRY = ("aiohttp", "avro", "google.protobuf", "jsonschema")
+REGISTRY = ("h11", "avro", "google.protobuf", "jsonschema")
 """The modules that the extra "registry" brings."""
 
 

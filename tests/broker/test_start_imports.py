@@ -66,7 +66,7 @@ NOT_YET = {
         "kmini.control",
         "kmini.testkit.lifecycle",
         "kmini.testkit.shared_operations",
-        "aiohttp",
+        "h11",
     ),
 }
 """Packages and modules by what needs them, which is not the first answer."""

@@ -324,9 +324,9 @@ def test_an_address_without_a_control_server_is_told() -> None:
 
 
 def test_a_missing_extra_is_told() -> None:
-    code = "import sys; sys.modules['aiohttp'] = None; import kmini; kmini.connect('http://127.0.0.1:1')"
+    code = "import sys; sys.modules['h11'] = None; import kmini; kmini.connect('http://127.0.0.1:1')"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert "ImportError: kmini.connect needs aiohttp; pip install '.[http]' in a clone" in finished.stderr
+    assert "ImportError: kmini.connect needs h11; pip install '.[http]' in a clone" in finished.stderr
 
 
 def test_more_calls_can_wait_at_once_than_a_pool_has_connections(broker: ConnectedBroker) -> None:

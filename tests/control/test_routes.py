@@ -114,7 +114,7 @@ def test_no_method_has_two_routes() -> None:
 
 
 def test_the_routes_of_a_path_call_its_arguments_the_same() -> None:
-    """Otherwise aiohttp and OpenAPI take them for two paths."""
+    """Otherwise OpenAPI takes them for two paths."""
     paths: dict[str, set[str]] = {}
     for route in ROUTES:
         paths.setdefault(shape(route)[1], set()).add(route.path)

@@ -130,7 +130,8 @@ def lines_of(kind: str, logs: Path, topic: str, names: dict[int, str], dump: Dum
         for file in sorted(folder.glob(FILES.get(kind, "*.log"))):
             if not file.stat().st_size:
                 continue
-            dumped = dump(file, "--deep-iteration", decoders.get(kind, "--print-data-log"))
+            decoder = decoders.get(kind, "--print-data-log")
+            dumped = dump(file, "--deep-iteration", decoder, may_be_compacted=is_shared)
             lines = normalised(dumped, names, topic, is_shared=is_shared)
             if is_shared:
                 lines = [line for line in lines if "TOPIC" in line or '"-' in line]

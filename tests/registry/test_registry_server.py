@@ -260,7 +260,7 @@ def test_what_is_no_http_is_answered_and_hurts_nothing(api: RegistryApi) -> None
     with socket.create_connection(("127.0.0.1", api.port), timeout=60) as connection:
         connection.sendall(b"\x16\x03\x01 no HTTP\r\n\r\n")
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
-    assert answer.startswith(b"HTTP/1.0 400")
+    assert answer.startswith(b"HTTP/1.1 400")
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["error_code"] == 400
     assert api.get("/subjects").status == 200
 
