@@ -15,6 +15,9 @@ const TOGETHER_MS = 300;
 /** A view that is there by then needs no word about its loading. */
 const SOON_MS = 120;
 
+/** The modules of the other views come so long after the first view, which does not wait for them. */
+const FETCHED_MS = 300;
+
 const VIEWS = [
   ["o", "/", "Overview", () => overview],
   ["t", "/topics", "Topics", () => import("/page/topics.js")],
@@ -139,7 +142,7 @@ async function once(isForced) {
     current = here.name;
     clearTimeout(waiting);
     main.removeAttribute("aria-busy");
-    if (!heardAt) fetchViews();
+    if (!heardAt) setTimeout(fetchViews, FETCHED_MS);
     heardAt = Date.now();
     isGone = false;
     const title = view.titleOf ? view.titleOf(context) : view.title;
