@@ -96,6 +96,8 @@ class LocalCluster:
         self.events: deque[BrokerEvent] = deque(maxlen=MOST_EVENTS)
         """What happened to the brokers since the start or the last reset, for the failure report of a test."""
         self._before_open: Callable[[], None] | None = None
+        self.is_stopped = False
+        """Whether all of it ends, or has ended."""
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
         self._journal = journal
@@ -111,8 +113,8 @@ class LocalCluster:
         return [*self._configs.values()]
 
     async def start(self, *, before_open: Callable[[], None] | None = None) -> None:
-        """Start every broker, or none; when this returns all can be reached. `before_open` is called once all run, and
-        again by each reset. Raises what a broker's start does."""
+        """Start every broker, or none; when this returns all can be reached. `before_open` is called once all run, or
+        before clients can connect to the only one, and again by each reset. Raises what a broker's start does."""
         self._before_open = before_open
         self.controller = Controller.open(
             self.data_dir,
@@ -124,9 +126,10 @@ class LocalCluster:
             self.controller.begin_leader_epochs(self._configs.keys())
             for config in self._configs.values():  # no election happens because another broker starts more slowly
                 self.controller.register(BrokerRegistration(config.node_id, config.broker_rack))
+            is_one = len(self._configs) == 1
             for node_id in self._configs:
-                await self._start(node_id)
-            if before_open is not None:
+                await self._start(node_id, before_open if is_one else None)
+            if before_open is not None and not is_one:  # followers can reach each other
                 before_open()
         except BaseException:
             await self.stop()
@@ -155,6 +158,7 @@ class LocalCluster:
     async def stop(self, *, keeps_data: bool = True) -> None:
         """Stop every broker. Leaders and in-sync replicas stay as they are: the next start finds them again. Without
         `keeps_data` nothing more is written: the data directory is removed next."""
+        self.is_stopped = True
         if self._rebalance is not None:
             self._rebalance.cancel()
         for timer in self._fences.values():
@@ -213,16 +217,31 @@ class LocalCluster:
 
     # --- one of them
 
-    async def _start(self, node_id: int) -> BrokerServer:
-        broker = await BrokerServer.start(
-            self._configs[node_id],
-            self.data_dir,
-            clock=self.clock,
-            is_temporary=self._is_temporary,
-            controller=self.controller,
-            journal=self._journal,
-            before_open=self.before_open,
-        )
+    async def _start(self, node_id: int, then: Callable[[], None] | None = None) -> BrokerServer:
+        """Start a broker; `then` is called before clients can connect."""
+
+        def before_open(broker: BrokerServer) -> None:
+            nonlocal then
+            if self.before_open is not None:
+                self.before_open(broker)
+            if then is not None:
+                self.brokers[node_id] = broker
+                then()
+                then = None  # a reset has its own turn
+
+        try:
+            broker = await BrokerServer.start(
+                self._configs[node_id],
+                self.data_dir,
+                clock=self.clock,
+                is_temporary=self._is_temporary,
+                controller=self.controller,
+                journal=self._journal,
+                before_open=before_open,
+            )
+        except BaseException:
+            self.brokers.pop(node_id, None)
+            raise
         self.brokers[node_id] = broker
         broker.server.advertised.update(self._advertised.pop(node_id, {}))
         bound = broker.server.listeners

@@ -70,20 +70,3 @@ def successor_of(controller: Controller, filesystem: FileSystem, saved: Saved | 
 def _is_kept(connection: Connection, keep: Collection[str]) -> bool:
     client_id = connection.client_id
     return client_id is not None and any(fnmatchcase(client_id, pattern) for pattern in keep)
-
-
-async def reset_broker(broker: BrokerServer, keep: Collection[str] = (), saved: Saved | None = None) -> ResetReport:
-    """Reset a broker that has a controller of its own, or make it what it was when it was `saved`.
-
-    A reset that fails ends the broker as `kill` does. Raises OSError and KafkaStorageError if the disk refuses, and
-    ControllerError for a snapshot that is damaged.
-    """
-    try:
-        emptied = await empty([broker], broker.clock, keep, saved)
-        controller = successor_of(broker.controller, broker.logs.filesystem, saved)
-        await broker.begin_anew(controller, None if saved is None else saved.logs_of(broker.node_id))
-        broker.serve_anew(set_back_ms=emptied.set_back_ms)
-    except BaseException:
-        await broker.kill()
-        raise
-    return ResetReport(emptied.closed)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kmini.broker.transactions.transaction_coordinator import TransactionCoordinator
     from kmini.broker.transactions.transaction_records import Entry
     from kmini.control.control_operations import Served
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 DEAD = "Dead"
 """The state of a group that does not exist, as Kafka tells it."""
@@ -123,7 +123,7 @@ class Changes:
             self._tell_further(kind, name, data, topics)
 
     @property
-    def _operations(self) -> SharedOperations | None:
+    def _operations(self) -> Operations | None:
         """None while nothing runs."""
         return self._served.operations if self._served.is_running else None
 
@@ -316,7 +316,7 @@ class Changes:
 
     # --- groups and transactions
 
-    def _see_groups(self, operations: SharedOperations, brokers: Collection[BrokerServer]) -> None:
+    def _see_groups(self, operations: Operations, brokers: Collection[BrokerServer]) -> None:
         if not operations.has_topic(CONSUMER_OFFSETS):
             return
         seen = {

@@ -26,20 +26,18 @@ from kmini.control.connected_tables import (
 from kmini.control.control_client import ConnectedTable, ControlClient
 from kmini.control.control_operations import ControlOperations, Description
 from kmini.testkit.argument_checks import NewTopic
-from kmini.testkit.cluster import ClusterMethods
-from kmini.testkit.cluster_operations import ClusterOperations
+from kmini.testkit.cluster import ClusterMethods, ClusterOperations
 from kmini.testkit.contents import Isolation, Record
-from kmini.testkit.embedded import BrokerMethods
+from kmini.testkit.embedded import BrokerMethods, BrokerOperations
 from kmini.testkit.fault_handle import FaultOperations
 from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.handle import DEADLINE_S, LONG_DEADLINE_S, Awaiting, Blocking
 from kmini.testkit.journal_handle import RequestOperations
 from kmini.testkit.loop_thread import LoopThread
-from kmini.testkit.operations import Operations
+from kmini.testkit.operations import BrokerNotRunning, Operations
 from kmini.testkit.parts import AsyncParts, Parts
 from kmini.testkit.report_handle import ReportOperations
 from kmini.testkit.seeds import SeedError
-from kmini.testkit.shared_operations import BrokerNotRunning, SharedOperations
 from kmini.testkit.topic_handle import TopicOperations
 from kmini.web.json_data import data_to_json
 
@@ -52,13 +50,13 @@ SEED_LINES = 2_000
 class ConnectedOperations(ConnectedTable):
     """The operations of a broker or a cluster in another process."""
 
-    def __init__(self, client: ControlClient, thread: LoopThread, table: type[SharedOperations]) -> None:
+    def __init__(self, client: ControlClient, thread: LoopThread, table: type[Operations]) -> None:
         super().__init__(client, table)
         self.server: Any = ConnectedTable(client, ControlOperations)
         self._thread = thread
 
     def part(self, table: type, *about: Any) -> Any:
-        """The table of a part. See `SharedOperations.part`."""
+        """The table of a part. See `Operations.part`."""
         if table is TopicOperations:
             return ConnectedTopic(self._client, *about)
         if table is GroupOperations:
@@ -74,13 +72,13 @@ class ConnectedOperations(ConnectedTable):
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = "committed"
     ) -> list[Record]:
-        """See `SharedOperations.records`."""
+        """See `Operations.records`."""
         return await ConnectedTopic(self._client, topic).records(partition, isolation=isolation)
 
     async def wait_for_records(
         self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
     ) -> list[Record]:
-        """See `SharedOperations.wait_for_records`."""
+        """See `Operations.wait_for_records`."""
         return await ConnectedTopic(self._client, topic).wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
 
     async def create_missing(self, new_topics: list[NewTopic]) -> None:
@@ -93,18 +91,18 @@ class ConnectedOperations(ConnectedTable):
                 )
 
     async def snapshot(self, name: str | None = None) -> Snapshot:
-        """See `SharedOperations.snapshot`. The snapshot stays there: its path is its name."""
+        """See `Operations.snapshot`. The snapshot stays there: its path is its name."""
         taken = await self.server.snapshot(name)
         return Snapshot(taken.name, taken.name)
 
     async def restore(self, snapshot: Snapshot | str | os.PathLike[str], *, keep: Any = ()) -> ResetReport:
-        """See `SharedOperations.restore`. Raises ValueError for what is no name."""
+        """See `Operations.restore`. Raises ValueError for what is no name."""
         name = snapshot.name if isinstance(snapshot, Snapshot) else os.fspath(snapshot)
         report: ResetReport = await self.server.restore(name, keep=[*keep])
         return report
 
     async def load(self, path: str | os.PathLike[str], *, topic: str | None = None) -> dict[str, int]:
-        """See `SharedOperations.load`. The file is read here. Raises SeedError for a directory, which cannot be sent,
+        """See `Operations.load`. The file is read here. Raises SeedError for a directory, which cannot be sent,
         and OSError."""
         if await in_thread(os.path.isdir, path):
             raise SeedError(f"{path} is a directory, and only a file of lines can be sent to a broker elsewhere")
@@ -140,12 +138,12 @@ class ConnectedHost(Parts):
     data_dir = None
     """The data are there, and no path of it is told."""
 
-    def __init__(self, client: ControlClient, thread: LoopThread, table: type[SharedOperations]) -> None:
+    def __init__(self, client: ControlClient, thread: LoopThread, table: type[Operations]) -> None:
         self._client = client
         self._connected = ConnectedOperations(client, thread, table)
         self._faults: ConnectedRules | None = None
         self._fault_seed = 0
-        super().__init__(thread, cast(Callable[[], SharedOperations], lambda: self._connected))
+        super().__init__(thread, cast(Callable[[], Operations], lambda: self._connected))
 
     @property
     def _running(self) -> ConnectedOperations | None:
@@ -217,7 +215,7 @@ def host_in(url: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-class ConnectedBroker(ConnectedHost, BrokerMethods, Blocking[Operations]):
+class ConnectedBroker(ConnectedHost, BrokerMethods, Blocking[BrokerOperations]):
     """A broker in another process; see `ConnectedHost` and `Broker`."""
 
     @property
@@ -270,7 +268,7 @@ class AsyncConnectedHost(AsyncParts):
         await self._thread.awaited(self._host._connected.server.stop(), deadline_s=LONG_DEADLINE_S)
 
 
-class AsyncConnectedBroker(AsyncConnectedHost, BrokerMethods, Awaiting[Operations]):
+class AsyncConnectedBroker(AsyncConnectedHost, BrokerMethods, Awaiting[BrokerOperations]):
     """The result of `ConnectedBroker.aio`."""
 
 
@@ -296,4 +294,4 @@ def connect(url: str, *, token: str | None = None) -> ConnectedBroker | Connecte
         raise
     if found.kind == "cluster":
         return ConnectedCluster(client, thread, ClusterOperations)
-    return ConnectedBroker(client, thread, Operations)
+    return ConnectedBroker(client, thread, BrokerOperations)

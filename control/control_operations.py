@@ -20,7 +20,7 @@ from kmini.protocol.topics import TopicPartition
 from kmini.testkit.argument_checks import config as checked_config
 from kmini.testkit.client_connections import host_and_port
 from kmini.testkit.contents import PartitionOffsets
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.topic_handle import TopicOperations, TopicPartitionState
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Served(Protocol):
     def is_running(self) -> bool: ...
 
     @property
-    def operations(self) -> SharedOperations:
+    def operations(self) -> Operations:
         """The table of what runs. Raises RuntimeError while nothing does."""
 
     async def start(self) -> None:
@@ -320,7 +320,7 @@ class ControlOperations:
 class TopicControl:
     """A topic looked at closely. Raises UnknownTopicOrPartition."""
 
-    def __init__(self, operations: SharedOperations, topic: str) -> None:
+    def __init__(self, operations: Operations, topic: str) -> None:
         self._operations = operations
         self._topic = topic
 

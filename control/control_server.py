@@ -25,6 +25,7 @@ from kmini.control.events import EventStreams
 from kmini.control.fault_control import FaultControl, RuleControl
 from kmini.control.json_kinds import WrongValue, to_json
 from kmini.control.json_text import read_json, write_json
+from kmini.control.managed_brokers import table_of
 from kmini.control.openapi import EVENTS, openapi_document
 from kmini.control.overview import Overview
 from kmini.control.problems import CONTENT_TYPE, Problem, make_problem, problem_of, without_data_dir
@@ -38,7 +39,7 @@ from kmini.control.topic_view import TopicView
 from kmini.testkit.contents import RecordPage
 from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.handle import waits_for_its_caller
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.topic_handle import TopicOperations
 from kmini.web.http_serving import (
     BodyMissing,
@@ -253,8 +254,7 @@ class ControlServer:
         table = self._table(route, about)
         method = getattr(table, route.method, None)
         if method is None:
-            kind = "a cluster" if route.table is SharedOperations else "a broker"
-            raise RuntimeError(f"{route.verb} {route.path} is for {kind}, and this is none")
+            raise RuntimeError(f"{route.verb} {route.path} is for a cluster, and this is none")
         signature = signature_of(getattr(type(table), route.method))
         if BROKER in about and BROKER not in signature.arguments:
             self._check_only_broker(about.pop(BROKER))
@@ -315,7 +315,7 @@ class ControlServer:
         if route.table in (ControlOperations, Overview, SubjectControl):
             return route.table(self._served)
         operations = self._served.operations
-        if route.table is SharedOperations:
+        if route.table is Operations:
             return operations
         if route.table in (TopicOperations, TopicControl, TopicPages, TopicView):
             return route.table(operations, path.pop("topic"))
@@ -337,7 +337,7 @@ class ControlServer:
         return Response(HTTPStatus.OK, {**headers, "Content-Type": file.media_type}, file.content)
 
     async def _openapi(self, request: Request) -> Response:
-        return _answer(openapi_document(_table_of(self._served.kind)))
+        return _answer(openapi_document(table_of(self._served.kind)))
 
     async def _health(self, request: Request) -> Response:
         readiness = await ControlOperations(self._served).readiness()
@@ -396,17 +396,6 @@ async def _written(result: Any, data: Callable[[bytes | None], Any]) -> bytes:
         if turn.is_over:
             await turn.next()
     return b"[%s]" % b", ".join(parts)
-
-
-def _table_of(kind: str) -> type[SharedOperations]:
-    """The class of the table of operations, which also a server has whose broker was stopped."""
-    if kind == "broker":
-        from kmini.testkit.operations import Operations
-
-        return Operations
-    from kmini.testkit.cluster_operations import ClusterOperations
-
-    return ClusterOperations
 
 
 async def _given(request: Request) -> tuple[dict[str, Any], dict[str, str]]:

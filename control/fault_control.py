@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kmini.broker.faults.rule_checks import rules_from_json
 from kmini.protocol.errors import ResourceNotFound
 from kmini.testkit.fault_handle import FaultOperations, LocalRule, RuleOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.phrases import there_is_no
-from kmini.testkit.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rule import ActiveRule
@@ -61,7 +61,7 @@ class RuleStatus(NamedTuple):
 class FaultControl:
     """All fault rules."""
 
-    def __init__(self, operations: SharedOperations, rules: ActiveRules) -> None:
+    def __init__(self, operations: Operations, rules: ActiveRules) -> None:
         self._local = FaultOperations(operations, rules)
         self._rules = rules
 

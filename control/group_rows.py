@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kmini.broker.groups.group import Group
     from kmini.broker.groups.group_coordinator import GroupCoordinator
     from kmini.broker.groups.modern.group_life import GroupLife
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 
 class AwaitedMember(NamedTuple):
@@ -75,7 +75,7 @@ class GroupPosition(NamedTuple):
     """How far it is behind the high watermark; None without a leader."""
 
 
-async def group_positions(operations: SharedOperations, name: str) -> dict[TopicPartition, GroupPosition]:
+async def group_positions(operations: Operations, name: str) -> dict[TopicPartition, GroupPosition]:
     """Where a group is in the partitions that it has committed to or subscribes to. Raises what `GroupOperations.lag`
     raises."""
     group = GroupOperations(operations, name)
@@ -93,7 +93,7 @@ async def group_positions(operations: SharedOperations, name: str) -> dict[Topic
     }
 
 
-async def group_rows(operations: SharedOperations) -> list[GroupRow]:
+async def group_rows(operations: Operations) -> list[GroupRow]:
     """The rows of all groups, by name, without those that are being loaded."""
     rows: list[GroupRow] = []
     for name in operations.group_names():

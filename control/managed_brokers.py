@@ -6,17 +6,28 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.journal.request_journal import RequestJournal
 from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.testkit.lifecycle import BrokerLifecycle, ClusterLifecycle, Lifecycle
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.lifecycle import Lifecycle
+from kmini.testkit.operations import Operations
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
     from kmini.registry.registry import Registry
+
+
+def table_of(kind: Literal["broker", "cluster"]) -> type[Operations]:
+    """The class of the table of operations of a broker, or of several."""
+    if kind == "broker":
+        from kmini.testkit.embedded import BrokerOperations
+
+        return BrokerOperations
+    from kmini.testkit.cluster import ClusterOperations
+
+    return ClusterOperations
 
 
 class ManagedBrokers:
@@ -42,20 +53,23 @@ class ManagedBrokers:
         """That schema registry."""
         self.data_dir = os.path.abspath(data_dir)
         self._is_temporary = is_temporary
-        self._running: SharedOperations | None = None
+        self._running: Operations | None = None
         self._before_rules: list[BrokerServer] = []
         """The brokers that started before `rules` was first asked for."""
         self._one_at_a_time = asyncio.Lock()
         """Held by a start and by a stop."""
 
-        def create(operations: SharedOperations) -> None:
+        def create(operations: Operations) -> None:
             create_topics(operations.any_broker())
 
         journal = RequestJournal()
-        self._lifecycle: Lifecycle[Any] = (
-            BrokerLifecycle(configs[0], create, self._place_faults, journal=journal, cluster_id=cluster_id)
-            if len(configs) == 1
-            else ClusterLifecycle(configs, create, self._place_faults, journal=journal, cluster_id=cluster_id)
+        self._lifecycle: Lifecycle[Operations] = Lifecycle(
+            table_of(self.kind),
+            configs,
+            create,
+            self._place_faults,
+            journal=journal,
+            cluster_id=cluster_id,
         )
 
     @cached_property
@@ -87,7 +101,7 @@ class ManagedBrokers:
         return self._running is not None
 
     @property
-    def operations(self) -> SharedOperations:
+    def operations(self) -> Operations:
         if self._running is None:
             raise RuntimeError("the broker was stopped: POST /api/v1/start starts it")
         return self._running

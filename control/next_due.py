@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.storage.cleaner.schedule import DueReason
     from kmini.storage.log import PartitionLog
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 MOST_NAMES = 5
 """Members that an entry names."""
@@ -63,7 +63,7 @@ class DueEntry(NamedTuple):
 class NextDue:
     """What falls due next."""
 
-    def __init__(self, operations: SharedOperations) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     async def due(self, *, count: int = 20) -> list[DueEntry]:

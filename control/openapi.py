@@ -13,7 +13,7 @@ from kmini.control.event_ring import TYPES
 from kmini.control.problems import CONTENT_TYPE
 from kmini.control.record_decoding import NAMES
 from kmini.control.routes import PREFIX, ROUTES, Route
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 
 _PROBLEM = {
     "title": "Problem",
@@ -87,13 +87,13 @@ _EVENTS = {
 
 
 @cache
-def openapi_document(operations: type[SharedOperations]) -> dict[str, Any]:
+def openapi_document(operations: type[Operations]) -> dict[str, Any]:
     """The document for a server whose table is of this class: that of a broker, or that of a cluster."""
     from importlib.metadata import version  # memory counts
 
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
-        table = operations if route.table is SharedOperations else route.table
+        table = operations if route.table is Operations else route.table
         method = getattr(table, route.method, None)
         if method is not None:
             paths.setdefault(PREFIX + route.path.rstrip("/"), {})[route.verb.lower()] = _operation(route, method)

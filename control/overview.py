@@ -26,7 +26,7 @@ from kmini.testkit.transaction_handle import TransactionOperations
 if TYPE_CHECKING:
     from kmini.broker.metrics import Metrics
     from kmini.storage.log import PartitionLog
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 MOST_CLIENTS = 200
 """Connections that an overview lists; `client_count` counts all."""
@@ -271,7 +271,7 @@ class Overview:
         return await group_positions(self._served.operations, group)
 
 
-def _brokers(operations: SharedOperations) -> Iterator[BrokerState]:
+def _brokers(operations: Operations) -> Iterator[BrokerState]:
     leads: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
     behind: Counter[int] = Counter()
@@ -315,7 +315,7 @@ def _records_in(counted: list[Metrics], name: str) -> int:
     return sum(found.messages_in for metrics in counted if (found := metrics.topics.get(name)) is not None)
 
 
-def _topic_row(operations: SharedOperations, name: str, counted: list[Metrics]) -> TopicRow:
+def _topic_row(operations: Operations, name: str, counted: list[Metrics]) -> TopicRow:
     known = operations.known_topic(name)
     logs = operations.logs(name)
     config = logs[0].config if logs else LogConfig()
@@ -362,7 +362,7 @@ def _largest_timestamp(log: PartitionLog) -> int:
 # --- findings
 
 
-def _states_of_partitions(operations: SharedOperations) -> Iterator[str]:
+def _states_of_partitions(operations: Operations) -> Iterator[str]:
     """What is wrong with the partitions, in a sentence for each kind."""
     leaderless: list[str] = []
     under_replicated: list[str] = []
@@ -386,7 +386,7 @@ def _has(places: list[str]) -> str:
     return "has" if len(places) == 1 else "have"
 
 
-def _about(text: str, facts: Facts, operations: SharedOperations) -> Finding:
+def _about(text: str, facts: Facts, operations: Operations) -> Finding:
     """The finding of a sentence, with the first thing in it that has a view of its own."""
     candidates = [("group", f"group {one.description.group}", one.description.group) for one in facts.groups]
     candidates += [("rule", f"fault rule {one.name!r}", one.name) for one in facts.faults]

@@ -26,8 +26,8 @@ from kmini.protocol.errors import (
 )
 from kmini.testkit.arrivals import RecordsMissing
 from kmini.testkit.journal_handle import RequestsLost
+from kmini.testkit.operations import BrokerNotRunning, NoSuchBroker
 from kmini.testkit.seeds import SeedError
-from kmini.testkit.shared_operations import BrokerNotRunning, NoSuchBroker
 from kmini.testkit.waiting import NotInTime
 
 CONTENT_TYPE = "application/problem+json"

@@ -18,8 +18,8 @@ from kmini.control.json_kinds import WrongValue, to_json
 from kmini.testkit.arrivals import Reading
 from kmini.testkit.contents import PAGE_RECORDS, Isolation, Position, Record, RecordPage
 from kmini.testkit.handle import waits_for_clients
+from kmini.testkit.operations import Operations
 from kmini.testkit.selection import Mark
-from kmini.testkit.shared_operations import SharedOperations
 from kmini.testkit.topic_handle import BEGINNING, TopicOperations
 
 SHOWN = 11
@@ -32,7 +32,7 @@ NOT_REPEATED = ("count", "timeout_ms", "cursor", "topic")
 class TopicPages:
     """The records of a topic, in pages. Raises UnknownTopicOrPartition."""
 
-    def __init__(self, operations: SharedOperations, topic: str) -> None:
+    def __init__(self, operations: Operations, topic: str) -> None:
         self._topic = TopicOperations(operations, topic)
         self._operations = operations
 
@@ -88,7 +88,7 @@ class TopicPages:
 class HostPages:
     """The records of any topic, in pages: see `TopicPages`."""
 
-    def __init__(self, operations: SharedOperations) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     async def records(

@@ -10,13 +10,13 @@ from kmini.testkit.report_handle import ReportOperations
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 
 class ReportControl:
     """The failure report of a broker or a cluster."""
 
-    def __init__(self, operations: SharedOperations, rules: ActiveRules) -> None:
+    def __init__(self, operations: Operations, rules: ActiveRules) -> None:
         self._operations = operations
         self._rules = rules
 

@@ -22,7 +22,7 @@ from kmini.control.topic_view import TopicView
 from kmini.testkit.clock_handle import ClockOperations
 from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.journal_handle import RequestOperations
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.topic_handle import TopicOperations
 from kmini.testkit.transaction_handle import TransactionOperations
 
@@ -67,7 +67,7 @@ _TABLES: tuple[tuple[type, str, str], ...] = (
         """,
     ),
     (
-        SharedOperations,
+        Operations,
         "the broker, or the cluster",
         """
         GET    /topics                              topics

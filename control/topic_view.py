@@ -16,7 +16,7 @@ from kmini.testkit.contents import PAGE_RECORDS, Isolation, Record, RecordState,
 
 if TYPE_CHECKING:
     from kmini.storage.log import PartitionLog
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 MOST_BYTES = 64 * 1024
 """Bytes of a key, of a value and of a header's value that are shown unless more are asked for."""
@@ -76,7 +76,7 @@ class Tombstones(NamedTuple):
 class TopicView:
     """The records of a topic as a page shows them. Raises UnknownTopicOrPartition."""
 
-    def __init__(self, operations: SharedOperations, topic: str) -> None:
+    def __init__(self, operations: Operations, topic: str) -> None:
         self._operations = operations
         self._topic = topic
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from markdown_page import NOTE, one_line, table
 
 from kmini.control.openapi import openapi_document
-from kmini.testkit.cluster_operations import ClusterOperations
-from kmini.testkit.operations import Operations
+from kmini.testkit.cluster import ClusterOperations
+from kmini.testkit.embedded import BrokerOperations
 
 
 def control_api() -> str:
     """A table for each subject: the request, its arguments, and what it does."""
-    one, several = (openapi_document(table)["paths"] for table in (Operations, ClusterOperations))
+    one, several = (openapi_document(table)["paths"] for table in (BrokerOperations, ClusterOperations))
     rows: dict[str, list[tuple[str, ...]]] = {}
     for path in dict.fromkeys((*several, *one)):
         for verb in dict.fromkeys((*several.get(path, {}), *one.get(path, {}))):

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from kmini.testkit.fault_handle import AsyncFault, AsyncFaults, Fault, Faults
     from kmini.testkit.group_handle import AsyncGroup, Group
     from kmini.testkit.journal_handle import AsyncRequests, Requests, RequestsLost
+    from kmini.testkit.operations import BrokerNotRunning
     from kmini.testkit.seeds import SeedError
     from kmini.testkit.selection import Mark
-    from kmini.testkit.shared_operations import BrokerNotRunning
     from kmini.testkit.topic_handle import AsyncTopic, Topic, TopicPartitionState
     from kmini.testkit.transaction_handle import AsyncTransactions, Transactions
     from kmini.testkit.waiting import NotInTime
@@ -55,7 +55,7 @@ _HOMES = {
     "AsyncTopic": "testkit.topic_handle",
     "AsyncTransactions": "testkit.transaction_handle",
     "Broker": "testkit.embedded",
-    "BrokerNotRunning": "testkit.shared_operations",
+    "BrokerNotRunning": "testkit.operations",
     "ClientConnection": "testkit.client_connections",
     "Clock": "testkit.clock_handle",
     "Cluster": "testkit.cluster",

@@ -1,6 +1,6 @@
 """The operations of a broker that runs elsewhere, by a client: those of `Broker` that Kafka's protocol has.
 
-Names and signatures are those of the operations of a broker (`operations.py`, `shared_operations.py`); a test compares
+Names and signatures are those of the operations of a broker (`operations.py`, `operations.py`); a test compares
 them. Every coroutine runs on the loop of the client and raises KafkaError.
 """
 

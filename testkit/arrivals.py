@@ -15,7 +15,7 @@ from kmini.testkit.selection import Selection
 from kmini.testkit.waiting import NotInTime
 
 if TYPE_CHECKING:
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 SHOWN = 10
 """Most records in an error message."""
@@ -45,7 +45,7 @@ class Reading:
 
     def __init__(
         self,
-        operations: SharedOperations,
+        operations: Operations,
         topic: str,
         selection: Selection,
         wanted: int,
@@ -156,7 +156,7 @@ class _Read:
 
 
 def missing_records(
-    operations: SharedOperations, reading: Reading, wanted: str, timeout_ms: int, *, is_read: bool = True
+    operations: Operations, reading: Reading, wanted: str, timeout_ms: int, *, is_read: bool = True
 ) -> str:
     """Say what a topic holds instead of the `wanted` records ("3 records"), and what is close to them. `is_read` says
     whether all that was there has been read."""
@@ -235,7 +235,7 @@ def _similarity(key: bytes, other: bytes | None) -> float:
     return SequenceMatcher(None, key, other or b"").ratio()
 
 
-def _similar_topic(operations: SharedOperations, topic: str) -> list[str]:
+def _similar_topic(operations: Operations, topic: str) -> list[str]:
     """A phrase about the topic with the most similar name among those that hold records."""
     from difflib import get_close_matches  # start-up time counts
 

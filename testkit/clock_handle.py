@@ -2,13 +2,13 @@
 
 from kmini.broker.clock import Duration
 from kmini.testkit.handle import Awaiting, Blocking, Handle, ends_with_its_caller, method, takes_long
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 
 
 class ClockOperations:
     """The clock of a broker or a cluster: the wall clock, plus the time that it was moved (`broker/clock.py`)."""
 
-    def __init__(self, operations: SharedOperations) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._clock = operations.clock
 
     @takes_long
@@ -58,7 +58,7 @@ class _ClockHandle(Handle[ClockOperations]):
 
     _called = "clock."
 
-    def __init__(self, host: Handle[SharedOperations]) -> None:
+    def __init__(self, host: Handle[Operations]) -> None:
         super().__init__(host._thread, lambda: host._operations.part(ClockOperations))
 
     advance = method(ClockOperations.advance)

@@ -5,30 +5,220 @@
         cluster.kill(cluster.leader("orders"))
 
 Clients connect to `bootstrap_servers`, and find the leaders as in any cluster. The operations are written once
-(`cluster_operations.py`); `Cluster` has them as blocking methods and `AsyncCluster` as methods to await (`handle.py`).
+(`operations.py`); `Cluster` has them as blocking methods and `AsyncCluster` as methods to await (`handle.py`).
 """
 
 import os
-import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
-from kmini.broker.local_cluster import ReplicaOffsets
+from kmini.broker.controller.topology import PartitionState
+from kmini.broker.coordinators.coordinator_topic import CoordinatorTopic
+from kmini.broker.local_cluster import LocalCluster, ReplicaOffsets
+from kmini.broker.purgatory import Operation
 from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.protocol.topics import TopicPartition
 from kmini.testkit import argument_checks
 from kmini.testkit.argument_checks import Config, Topics
-from kmini.testkit.cluster_operations import ClusterOperations
 from kmini.testkit.embedded_registry import embedded_registry
 from kmini.testkit.handle import method
 from kmini.testkit.host import AsyncHost, Host
-from kmini.testkit.lifecycle import ClusterLifecycle
+from kmini.testkit.operations import BrokerNotRunning, Operations
 from kmini.testkit.parts import AsyncParts, Parts, new_journal
-from kmini.testkit.shared_operations import BrokerNotRunning
+from kmini.testkit.waiting import NotInTime
 
 __all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
 
 MAX_BROKERS = 1_000
 """Most brokers of a cluster in one process."""
+
+
+class ClusterOperations(Operations):
+    """The operations of several brokers, as a `Cluster` spells them."""
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = -1,
+        config: Config | None = None,
+    ) -> None:
+        """Create a topic; clients can produce to it when this returns. The default replication factor is
+        `default.replication.factor`.
+
+        Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
+        """
+        self.create(name, partitions, replication_factor, config)
+
+    async def offsets(self, topic: str, partition: int = 0) -> dict[int, ReplicaOffsets]:
+        """The offsets of each replica whose broker runs, by the broker's number. Raises UnknownTopicOrPartition."""
+        return self.core.replica_offsets(self.check_partition(topic, partition))
+
+    # --- leaders, replicas and coordinators
+
+    async def leader(self, topic: str, partition: int = 0) -> int:
+        """The number of the broker that leads a partition; -1 if none does. Raises UnknownTopicOrPartition."""
+        return self.core.state(self.check_partition(topic, partition)).leader
+
+    async def isr(self, topic: str, partition: int = 0) -> set[int]:
+        """The brokers in the ISR. Raises UnknownTopicOrPartition."""
+        return {*self.core.state(self.check_partition(topic, partition)).isr}
+
+    async def replicas(self, topic: str, partition: int = 0) -> list[int]:
+        """The replicas of a partition, the preferred leader first. Raises UnknownTopicOrPartition."""
+        return [*self.core.state(self.check_partition(topic, partition)).replicas]
+
+    async def wait_until_in_sync(self, topic: str, partition: int = 0, *, timeout_ms: int = 30_000) -> None:
+        """Return once a partition has a leader and all its replicas are in sync. Raises RequestTimedOut, which is an
+        AssertionError as well and names the ISR, and UnknownTopicOrPartition.
+
+        >>> cluster.create_topic("users", replication_factor=2)
+        >>> cluster.kill(2)
+        >>> cluster.restart(2)
+        >>> cluster.wait_until_in_sync("users")
+        >>> sorted(cluster.isr("users"))
+        [1, 2]
+        """
+        place = self.check_partition(topic, partition)
+        deadline_ms = self.clock.liveness_ms() + timeout_ms
+        while {*(state := self.core.state(place)).isr} != {*state.replicas} or state.leader < 0:
+            left_ms = deadline_ms - self.clock.liveness_ms()
+            holders = [self.core.brokers[number] for number in state.replicas if number in self.core.brokers]
+            if left_ms <= 0 or not holders:
+                led = f"broker {state.leader} leads" if state.leader >= 0 else "no broker leads"
+                status = f"of the replicas {[*state.replicas]} of {place} {[*state.isr]} are in sync, and {led}"
+                raise NotInTime(status)
+            await self._until_any(partial(_Change, self.core, place, state), holders, left_ms)
+
+    async def coordinator(self, group: str) -> int:
+        """The number of the broker that coordinates a group and stores its offsets. Raises CoordinatorNotAvailable."""
+        return self.any_broker().groups.store.coordinator_of(group)
+
+    async def transaction_coordinator(self, transactional_id: str) -> int:
+        """The number of the broker that coordinates a producer's transactions. Raises CoordinatorNotAvailable."""
+        return self.any_broker().transactions.store.topic.coordinator_of(transactional_id)
+
+    async def move_coordinator(self, group: str, to: int) -> None:
+        """Have a broker coordinate a group, which need not exist yet, and all others of its partition of
+        `__consumer_offsets`. Nothing changes if it does. Until the broker has loaded the group it answers
+        COORDINATOR_LOAD_IN_PROGRESS, and clients ask again.
+
+        Raises CoordinatorNotAvailable, BrokerNotRunning for a broker that the cluster does not have, and
+        PreferredLeaderNotAvailable for a broker without an in-sync replica of the partition.
+
+        >>> cluster.move_coordinator("billing", 2)
+        >>> cluster.coordinator("billing")
+        2
+        """
+        await self._move_coordinator(self.any_broker().groups.store.topic, group, to)
+
+    async def move_transaction_coordinator(self, transactional_id: str, to: int) -> None:
+        """Have a broker coordinate a producer's transactions, and all others of its partition of `__transaction_state`.
+        Nothing changes if it does.
+
+        Raises CoordinatorNotAvailable, BrokerNotRunning for a broker that the cluster does not have, and
+        PreferredLeaderNotAvailable for a broker without an in-sync replica of the partition.
+
+        >>> cluster.move_transaction_coordinator("billing-1", 2)
+        >>> cluster.transaction_coordinator("billing-1")
+        2
+        """
+        await self._move_coordinator(self.any_broker().transactions.store.topic, transactional_id, to)
+
+    async def _move_coordinator(self, topic: CoordinatorTopic, key: str, to: int) -> None:
+        self.check_broker(to, must_run=False)
+        if topic.coordinator_of(key) != to:  # which creates the topic, as for a client
+            self.core.move_leader(TopicPartition(topic.name, topic.number_of(key)), to)
+
+    async def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> None:
+        """Move the leadership to another replica, by default to the preferred one.
+
+        Raises UnknownTopicOrPartition, BrokerNotRunning for a broker that the cluster does not have,
+        PreferredLeaderNotAvailable for a broker outside the ISR, and ElectionNotNeeded for the leader.
+
+        >>> cluster.create_topic("users", replication_factor=2)
+        >>> cluster.move_leader("users", to=cluster.replicas("users")[1])
+        >>> cluster.leader("users") == cluster.replicas("users")[1]
+        True
+        """
+        if to is not None:
+            self.check_broker(to, must_run=False)
+        self.core.move_leader(self.check_partition(topic, partition), to)
+
+    # --- brokers
+
+    async def metrics_text(self, broker: int | None = None) -> str:
+        """The metrics of one broker, in Prometheus' text format; by default those of the running broker with the lowest
+        number. Raises BrokerNotRunning."""
+        from kmini.broker.metrics_text import metrics_text_in_turns  # start-up time counts
+
+        return await metrics_text_in_turns(self.broker(min(self.core.brokers, default=0) if broker is None else broker))
+
+    async def pause(self, broker: int) -> None:
+        """Pause a broker, as SIGSTOP does, until `reconnect`: clients wait, and after `broker.session.timeout.ms` the
+        broker counts as dead. Raises BrokerNotRunning, and ValueError if it is paused or cut off."""
+        self.check_broker(broker)
+        await self.core.pause(broker)
+
+    async def reconnect(self, broker: int) -> None:
+        """End `pause` or `cut_off`. Raises BrokerNotRunning, and ValueError if the broker is neither paused nor cut
+        off."""
+        self.check_broker(broker)
+        self.core.reconnect(broker)
+
+    async def stop_broker(self, broker: int) -> None:
+        """Stop a broker cleanly; its leaderships move first. Raises BrokerNotRunning."""
+        self.check_broker(broker)
+        await self.core.stop_broker(broker)
+
+    async def kill(self, broker: int) -> None:
+        """End a broker as `kill -9` does: its connections break, it writes nothing more, and other replicas lead at
+        once. Raises BrokerNotRunning."""
+        self.check_broker(broker)
+        await self.core.kill(broker)
+
+    async def restart(self, broker: int) -> None:
+        """Start a stopped or killed broker, on its port and with its data. Raises ValueError if it runs,
+        BrokerNotRunning if the cluster never had it, and PortTaken."""
+        self.check_broker(broker, must_run=False)
+        await self.core.restart(broker)
+
+    async def cut_off(self, broker: int) -> None:
+        """Cut the network between a broker and the others, until `reconnect`. The broker goes on serving its clients,
+        and after `broker.session.timeout.ms` it counts as dead. Raises BrokerNotRunning, and ValueError if it is paused
+        or cut off."""
+        self.check_broker(broker)
+        await self.core.cut_off(broker)
+
+    async def hold(self, broker: int) -> None:
+        """Stop a broker's fetching, so that it lags as a follower, until `release`. Raises BrokerNotRunning."""
+        await self.broker(broker).replica_manager.fetcher_manager.hold()
+
+    async def release(self, broker: int) -> None:
+        """End `hold`. Raises BrokerNotRunning."""
+        self.broker(broker).replica_manager.fetcher_manager.release()
+
+    async def limit_fetch_version(self, broker: int, version: int | None) -> None:
+        """Let a broker fetch with at most this version of Fetch, as a broker of an older release does; None ends it.
+        Below version 5 a follower does not report its log start offset (KIP-107). Raises BrokerNotRunning."""
+        await self.broker(broker).replica_manager.fetcher_manager.limit_fetch_version(version)
+
+
+class _Change(Operation):
+    """Complete when the controller has changed the state of a partition."""
+
+    def __init__(self, core: LocalCluster, topic_partition: TopicPartition, seen: PartitionState) -> None:
+        self._core = core
+        self._topic_partition = topic_partition
+        self._seen = seen
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        return [self._topic_partition]
+
+    def is_complete(self) -> bool:
+        return self._core.state(self._topic_partition) != self._seen
 
 
 class ClusterMethods:
@@ -111,32 +301,18 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
             )
             for number in range(1, brokers + 1)
         ]
-        self._lifecycle = ClusterLifecycle(
+        self._live(
+            ClusterOperations,
             configs,
-            lambda operations: operations.create_missing(new_topics),
-            self._place_faults,
-            journal=new_journal("journal", journal),
-            registry=embedded_registry(registry, registry_port, host),
+            new_topics,
+            new_journal("journal", journal),
+            embedded_registry(registry, registry_port, host),
         )
-
-    # --- operations
 
     @property
     def aio(self) -> "AsyncCluster":
         """The same methods, awaitable on any asyncio event loop."""
         return AsyncCluster(self)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """host:port of every running broker, separated by commas, for any client; empty if none runs."""
-        self._thread.told_address_s = time.time()
-        return self._addresses
-
-    @property
-    def _addresses(self) -> str:
-        return ",".join(
-            broker.address for broker in list(self._operations.core.brokers.values())
-        )  # the loop may change it
 
     def address_of(self, broker: int) -> str:
         """host:port of one broker. Raises BrokerNotRunning."""
@@ -150,11 +326,6 @@ class AsyncCluster(AsyncHost[ClusterOperations], ClusterMethods, AsyncParts):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._cluster = cluster
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """host:port of every running broker, separated by commas, for any client; empty if none runs."""
-        return self._cluster.bootstrap_servers
 
     def address_of(self, broker: int) -> str:
         """host:port of one broker. Raises BrokerNotRunning."""

@@ -1,38 +1,83 @@
 """The broker inside a program: `with Broker() as broker:` blocks, `async with Broker() as broker:` awaits.
 
-The operations are written once (`shared_operations.py`, `operations.py`); `Broker` has them as blocking methods and
-`AsyncBroker` as methods to await (`handle.py`), with the handles `topic(...)`, `clock` and more (`parts.py`).
+The operations are written once (`operations.py`); `Broker` has them as blocking methods and `AsyncBroker` as methods to
+await (`handle.py`), with the handles `topic(...)`, `clock` and more (`parts.py`).
 """
 
 import os
-import time
 from typing import Literal
 
 from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.protocol.errors import InvalidArgument
 from kmini.testkit import argument_checks
 from kmini.testkit.argument_checks import Config, Topics
+from kmini.testkit.contents import PartitionOffsets
 from kmini.testkit.embedded_registry import embedded_registry
 from kmini.testkit.handle import method
 from kmini.testkit.host import AsyncHost, Host
-from kmini.testkit.lifecycle import BrokerLifecycle
 from kmini.testkit.operations import Operations
 from kmini.testkit.parts import AsyncParts, Parts, new_journal
 
 __all__ = ["AsyncBroker", "Broker"]
 
 
+class BrokerOperations(Operations):
+    """The operations of a cluster of one, as a `Broker` spells them."""
+
+    what = "broker"
+    none_runs = "the broker has crashed and does not run again: stop and start it, unless that is under way"
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, config: Config | None = None, *, replication_factor: int = -1
+    ) -> None:
+        """Create a topic; clients can produce to it when this returns.
+
+        Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
+
+        >>> broker.create_topic("users", 3, {"cleanup.policy": "compact"})
+        >>> broker.topics()
+        ['orders', 'users']
+        """
+        self.create(name, partitions, replication_factor, config)
+
+    async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
+        """The offsets of a partition. Raises UnknownTopicOrPartition."""
+        return PartitionOffsets.of(self.leader_of(topic, partition)[1].log)
+
+    async def metrics_text(self) -> str:
+        """The metrics, in Prometheus' text format."""
+        from kmini.broker.metrics_text import metrics_text_in_turns  # start-up time counts
+
+        return await metrics_text_in_turns(self.one_broker(None))
+
+    async def pause(self) -> None:
+        """Pause the broker, as SIGSTOP does, until `reconnect`: its clients connect and wait. Methods of this object go
+        on. Raises ValueError if it is paused."""
+        server = self.one_broker(None).server
+        if server.is_suspended:
+            raise InvalidArgument("the broker is paused already")
+        server.is_suspended = True
+
+    async def reconnect(self) -> None:
+        """End `pause`: requests that came meanwhile are answered. Raises ValueError if the broker is not paused."""
+        server = self.one_broker(None).server
+        if not server.is_suspended:
+            raise InvalidArgument("the broker is not paused")
+        server.resume()
+
+
 class BrokerMethods:
     """The methods of a broker, beside those it shares with a cluster (`parts.py`)."""
 
-    brokers = method(Operations.brokers)
-    create_topic = method(Operations.create_topic)
-    offsets = method(Operations.offsets)
-    metrics_text = method(Operations.metrics_text)
-    pause = method(Operations.pause)
-    reconnect = method(Operations.reconnect)
+    brokers = method(BrokerOperations.brokers)
+    create_topic = method(BrokerOperations.create_topic)
+    offsets = method(BrokerOperations.offsets)
+    metrics_text = method(BrokerOperations.metrics_text)
+    pause = method(BrokerOperations.pause)
+    reconnect = method(BrokerOperations.reconnect)
 
 
-class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
+class Broker(Host[BrokerOperations, "AsyncBroker"], BrokerMethods, Parts):
     """A broker on its own port, with a private data directory that is removed at the end.
 
     `port` 0 takes any free port. `config` holds settings by Kafka's names ("auto.create.topics.enable": "false").
@@ -71,41 +116,20 @@ class Broker(Host[Operations, "AsyncBroker"], BrokerMethods, Parts):
         listeners = {"listeners": f"PLAINTEXT://{host}:{port}"}
         options = argument_checks.as_settings(as_version, timestamps)
         new_topics = argument_checks.topics("topics", topics)
-        self._lifecycle = BrokerLifecycle(
-            BrokerConfig.parse({**listeners, **options, **argument_checks.config("config", config)}),
-            lambda operations: operations.create_missing(new_topics),
-            self._place_faults,
-            journal=new_journal("journal", journal),
-            registry=embedded_registry(registry, registry_port, host),
+        self._live(
+            BrokerOperations,
+            [BrokerConfig.parse({**listeners, **options, **argument_checks.config("config", config)})],
+            new_topics,
+            new_journal("journal", journal),
+            embedded_registry(registry, registry_port, host),
         )
-
-    # --- operations
 
     @property
     def aio(self) -> "AsyncBroker":
         """The same methods, awaitable on any asyncio event loop."""
         return AsyncBroker(self)
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """host:port, for any client; empty while the broker does not run."""
-        self._thread.told_address_s = time.time()
-        return self._addresses
 
-    @property
-    def _addresses(self) -> str:
-        return "" if self._running is None else self._running.core.address
-
-
-class AsyncBroker(AsyncHost[Operations], BrokerMethods, AsyncParts):
+class AsyncBroker(AsyncHost[BrokerOperations], BrokerMethods, AsyncParts):
     """The result of `async with Broker()` and of `broker.aio`: the same methods, awaitable on any asyncio event
     loop."""
-
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker)
-        self._broker = broker
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """host:port, for any client; empty while the broker does not run."""
-        return self._broker.bootstrap_servers

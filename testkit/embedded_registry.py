@@ -13,7 +13,7 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.network.socket_server import listening_socket
 from kmini.testkit import argument_checks, installed
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 
 if TYPE_CHECKING:
     from kmini.registry.registry_server import RegistryServer
@@ -38,7 +38,7 @@ class EmbeddedRegistry:
         self.url = ""
         """Where clients reach it; empty while it does not run."""
 
-    async def begin(self, running: SharedOperations) -> None:
+    async def begin(self, running: Operations) -> None:
         """Serve requests. Raises PortTaken."""
         server_of = await asyncio.get_running_loop().run_in_executor(None, _registry_server)
         listening = listening_socket("schema registry", self._host, self._port, BACKLOG)
@@ -67,7 +67,7 @@ def _registry_server() -> type[RegistryServer]:
 class _Served:
     """The brokers that run, as the registry asks for them."""
 
-    def __init__(self, running: SharedOperations) -> None:
+    def __init__(self, running: Operations) -> None:
         self._running = running
 
     @property

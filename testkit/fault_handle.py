@@ -27,7 +27,7 @@ from kmini.testkit.handle import (
     method,
     waits_for_clients,
 )
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.waiting import NotInTime
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class RuleInForce(Protocol):
 class FaultOperations:
     """The fault rules of a running broker or cluster."""
 
-    def __init__(self, operations: SharedOperations, rules: ActiveRules) -> None:
+    def __init__(self, operations: Operations, rules: ActiveRules) -> None:
         self._rules = rules
         for broker in operations.running:
             rules.attach(broker)
@@ -344,7 +344,7 @@ class _Faults(FaultStories[Armed], Handle[FaultOperations]):
 
     _called = "faults."
 
-    def __init__(self, host: Handle[SharedOperations]) -> None:
+    def __init__(self, host: Handle[Operations]) -> None:
         owner: Any = getattr(host, "_host", host)
         rules: ActiveRules = owner._fault_rules()
         self._unfinished = rules.unfinished

@@ -12,20 +12,20 @@ from kmini.protocol.topics import TopicPartition
 from kmini.testkit.waiting import NotInTime, until
 
 if TYPE_CHECKING:
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 Led: TypeAlias = tuple[BrokerServer, Partition]
 """A partition, and the broker that leads it."""
 
 
-def followers_of(operations: SharedOperations, led: Partition) -> list[tuple[BrokerServer, FollowedPartition]]:
+def followers_of(operations: Operations, led: Partition) -> list[tuple[BrokerServer, FollowedPartition]]:
     """The running brokers that follow a partition, each with its replica."""
     found = ((broker, broker.replica_manager.fetcher_manager.followed) for broker in operations.running)
     place = led.topic_partition
     return [(broker, followed[place]) for broker, followed in found if place in followed]
 
 
-async def until_in_step(operations: SharedOperations, partitions: Sequence[Led]) -> None:
+async def until_in_step(operations: Operations, partitions: Sequence[Led]) -> None:
     """Return once followers have the records, the high watermark and the log start offset of these leaders.
 
     It waits for the followers in sync that can fetch: none that is held, paused or cut off. Raises NotInTime.

@@ -32,8 +32,8 @@ from kmini.testkit.contents import shown
 from kmini.testkit.descriptions import GroupDescription
 from kmini.testkit.group_members import classic_members, consumers, instances
 from kmini.testkit.handle import Awaiting, Blocking, Handle, method, waits_for_clients
+from kmini.testkit.operations import Operations
 from kmini.testkit.phrases import counted, members_expected, there_is_no
-from kmini.testkit.shared_operations import SharedOperations
 from kmini.testkit.waiting import NotInTime, until
 
 SHOWN = 10
@@ -54,7 +54,7 @@ class GroupOperations:
     """The operations of one group. A method that names a group that does not exist raises GroupIdNotFound, which lists
     the groups; `stable`, `caught_up` and `commit` do not need it."""
 
-    def __init__(self, operations: SharedOperations, group: str) -> None:
+    def __init__(self, operations: Operations, group: str) -> None:
         self._operations = operations
         self._name = group
 
@@ -377,7 +377,7 @@ def _committed(group: KnownGroup) -> GroupOffsets:
 class _GroupHandle(Handle[GroupOperations]):
     """The methods of `Group` and `AsyncGroup`."""
 
-    def __init__(self, host: Handle[SharedOperations], name: str) -> None:
+    def __init__(self, host: Handle[Operations], name: str) -> None:
         """Raises TypeError for a name that is no text."""
         ARGUMENTS["group"]("name", name)
         super().__init__(host._thread, lambda: host._operations.part(GroupOperations, name))

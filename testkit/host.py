@@ -7,22 +7,28 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kmini.protocol.errors import InvalidState
 from kmini.testkit.handle import DEADLINE_S, LONG_DEADLINE_S, Awaiting, Blocking, check_can_await
+from kmini.testkit.lifecycle import Lifecycle
 from kmini.testkit.loop_thread import LoopThread, run_aside
 
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
     from kmini.broker.faults.active_rules import ActiveRules
-    from kmini.testkit.lifecycle import Lifecycle
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.broker.journal.request_journal import RequestJournal
+    from kmini.broker.local_cluster import LocalCluster
+    from kmini.broker.settings.broker_config import BrokerConfig
+    from kmini.testkit.argument_checks import NewTopic
+    from kmini.testkit.embedded_registry import EmbeddedRegistry
+    from kmini.testkit.operations import Operations
 
-Table = TypeVar("Table", bound="SharedOperations")
+Table = TypeVar("Table", bound="Operations")
 Awaited = TypeVar("Awaited", bound="AsyncHost[Any]")
 H = TypeVar("H", bound="Host[Any, Any]")
 A = TypeVar("A", bound="AsyncHost[Any]")
@@ -49,6 +55,25 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         self._faults: ActiveRules | None = None
         """The fault rules, once a test has asked for them. They stay in force when a broker starts again."""
 
+    def _live(
+        self,
+        table: Callable[[LocalCluster], Table],
+        configs: Sequence[BrokerConfig],
+        topics: Sequence[NewTopic],
+        journal: RequestJournal | None,
+        registry: EmbeddedRegistry | None,
+    ) -> None:
+        """Have a life, whose brokers have these configurations, create these topics and are used by this table of
+        operations."""
+        self._lifecycle = Lifecycle(
+            table,
+            configs,
+            lambda operations: operations.create_missing(topics),
+            self._place_faults,
+            journal=journal,
+            registry=registry,
+        )
+
     @property
     @abstractmethod
     def aio(self) -> Awaited:
@@ -71,6 +96,17 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         if self._running is None:
             raise InvalidState(f"the {self._what} does not run")
         return self._running
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port of every running broker, separated by commas, for any client; empty while none runs."""
+        self._thread.told_address_s = time.time()
+        return self._addresses
+
+    @property
+    def _addresses(self) -> str:
+        brokers = () if self._running is None else list(self._running.running)  # the loop may change it
+        return ",".join(broker.address for broker in brokers)
 
     @property
     def registry_url(self) -> str:
@@ -176,6 +212,11 @@ class AsyncHost(Awaiting[Table]):
     def aio(self: A) -> A:
         """This object, so that a helper can take either kind."""
         return self
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """See `Host.bootstrap_servers`."""
+        return self._host.bootstrap_servers
 
     @property
     def registry_url(self) -> str:

@@ -94,10 +94,10 @@ class IsolationOperations(ABC):
 
         Raises SeedError, a ValueError, for anything else, FileNotFoundError, ArchiveError and KafkaError.
         """
+        from kmini.testkit.operations import Operations
         from kmini.testkit.seeds import Here, load
-        from kmini.testkit.shared_operations import SharedOperations
 
-        assert isinstance(self, SharedOperations)
+        assert isinstance(self, Operations)
         return await load(Here(self), os.fspath(path), topic)
 
     @takes_long

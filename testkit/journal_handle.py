@@ -19,7 +19,7 @@ from kmini.broker.journal.selection import NO_ERROR, Predicate, Selection
 from kmini.protocol.api_keys import API_NAMES
 from kmini.protocol.errors import ExpectationFailed, InvalidArgument, InvalidState, error_names
 from kmini.testkit.handle import Awaiting, Blocking, Handle, method, waits_for_clients
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.waiting import NotInTime
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class RequestOperations:
     journal is written, and TypeError and ValueError for wrong arguments.
     """
 
-    def __init__(self, operations: SharedOperations) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     @property
@@ -196,7 +196,7 @@ class _RequestsHandle(Handle[RequestOperations]):
 
     _called = "requests."
 
-    def __init__(self, host: Handle[SharedOperations]) -> None:
+    def __init__(self, host: Handle[Operations]) -> None:
         super().__init__(host._thread, lambda: host._operations.part(RequestOperations))
 
     all = method(RequestOperations.all)

@@ -1,7 +1,7 @@
 """The handles that a broker and a cluster give, blocking and to be awaited: one entry in `Parts`, one in `AsyncParts`.
 
 The methods that both have are in the list `SharedMethods`. A new handle is a table of coroutines over
-`SharedOperations`, and two classes made from one list of methods (`topic_handle.py` is an example). Its module is
+`Operations`, and two classes made from one list of methods (`topic_handle.py` is an example). Its module is
 imported here when it is used, because start-up time counts. Tests compare names, signatures and docstrings.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kmini.testkit.argument_checks import flag
 from kmini.testkit.handle import Awaiting, Blocking, method
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 
 if TYPE_CHECKING:
     from kmini.broker.journal.request_journal import RequestJournal
@@ -35,27 +35,27 @@ def new_journal(argument: str, is_on: bool) -> RequestJournal | None:
 class SharedMethods:
     """The methods that a broker and a cluster have in common."""
 
-    delete_topic = method(SharedOperations.delete_topic)
-    topics = method(SharedOperations.topics)
-    produce = method(SharedOperations.produce)
-    records = method(SharedOperations.records)
-    wait_for_records = method(SharedOperations.wait_for_records)
-    delete_records = method(SharedOperations.delete_records)
-    apply_retention = method(SharedOperations.apply_retention)
-    compact = method(SharedOperations.compact)
-    advance_clock = method(SharedOperations.advance_clock)
-    reset = method(SharedOperations.reset)
-    groups = method(SharedOperations.groups)
-    clients = method(SharedOperations.clients)
-    disconnect = method(SharedOperations.disconnect)
-    advertise = method(SharedOperations.advertise)
-    crash = method(SharedOperations.crash)
-    load = method(SharedOperations.load)
-    snapshot = method(SharedOperations.snapshot)
-    restore = method(SharedOperations.restore)
+    delete_topic = method(Operations.delete_topic)
+    topics = method(Operations.topics)
+    produce = method(Operations.produce)
+    records = method(Operations.records)
+    wait_for_records = method(Operations.wait_for_records)
+    delete_records = method(Operations.delete_records)
+    apply_retention = method(Operations.apply_retention)
+    compact = method(Operations.compact)
+    advance_clock = method(Operations.advance_clock)
+    reset = method(Operations.reset)
+    groups = method(Operations.groups)
+    clients = method(Operations.clients)
+    disconnect = method(Operations.disconnect)
+    advertise = method(Operations.advertise)
+    crash = method(Operations.crash)
+    load = method(Operations.load)
+    snapshot = method(Operations.snapshot)
+    restore = method(Operations.restore)
 
 
-class Parts(SharedMethods, Blocking[SharedOperations]):
+class Parts(SharedMethods, Blocking[Operations]):
     """The handles of a `Broker` and of a `Cluster`."""
 
     @property
@@ -108,7 +108,7 @@ class Parts(SharedMethods, Blocking[SharedOperations]):
         return Transactions(self)
 
 
-class AsyncParts(SharedMethods, Awaiting[SharedOperations]):
+class AsyncParts(SharedMethods, Awaiting[Operations]):
     """The handles of an `AsyncBroker` and of an `AsyncCluster`."""
 
     @property

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from kmini.testkit.failed_waits import FailedWait
 from kmini.testkit.handle import Awaiting, Blocking, Handle, method
+from kmini.testkit.operations import Operations
 from kmini.testkit.report.failure_report import failure_report
 from kmini.testkit.report.gathering import gather
-from kmini.testkit.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
@@ -21,7 +21,7 @@ class ReportOperations:
 
     def __init__(
         self,
-        operations: SharedOperations,
+        operations: Operations,
         rules: ActiveRules | None,
         waits: Collection[FailedWait] = (),
         told_address_s: float = inf,
@@ -41,7 +41,7 @@ class ReportOperations:
 class _Report(Handle[ReportOperations]):
     """The methods of `Report` and `AsyncReport`."""
 
-    def __init__(self, host: Handle[SharedOperations]) -> None:
+    def __init__(self, host: Handle[Operations]) -> None:
         owner, thread = getattr(host, "_host", host), host._thread
         super().__init__(
             thread,

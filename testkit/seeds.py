@@ -23,7 +23,7 @@ from kmini.testkit.phrases import there_is_no_partition
 from kmini.web.json_data import data_from_json
 
 if TYPE_CHECKING:
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 _BATCH_BYTES = 500_000
 """Bytes of keys and values that are appended together."""
@@ -263,7 +263,7 @@ async def check_absent(target: Target, names: Collection[str]) -> None:
 class Here:
     """Fills the topics of a broker or a cluster in this process."""
 
-    def __init__(self, operations: SharedOperations) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     def now_ms(self) -> int:

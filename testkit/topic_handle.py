@@ -15,9 +15,9 @@ from kmini.testkit.contents import Isolation, PartitionOffsets, Position, Record
 from kmini.testkit.expectation import Expectation
 from kmini.testkit.followers import followers_of, until_in_step
 from kmini.testkit.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
+from kmini.testkit.operations import Operations
 from kmini.testkit.record_arguments import Headers
 from kmini.testkit.selection import Mark, Predicate, Selection
-from kmini.testkit.shared_operations import SharedOperations
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -44,7 +44,7 @@ class TopicPartitionState(NamedTuple):
 class TopicOperations:
     """The operations of one topic: of all its partitions, or of `partition`. Raises UnknownTopicOrPartition."""
 
-    def __init__(self, operations: SharedOperations, name: str) -> None:
+    def __init__(self, operations: Operations, name: str) -> None:
         self._operations = operations
         self.name = name
 
@@ -266,7 +266,7 @@ class TopicOperations:
 class _TopicHandle(Handle[TopicOperations]):
     """The methods of `Topic` and `AsyncTopic`."""
 
-    def __init__(self, host: Handle[SharedOperations], name: str) -> None:
+    def __init__(self, host: Handle[Operations], name: str) -> None:
         """Raises TypeError for a name that is no text."""
         ARGUMENTS["topic"]("name", name)
         super().__init__(host._thread, lambda: host._operations.part(TopicOperations, name))

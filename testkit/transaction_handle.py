@@ -15,8 +15,8 @@ from kmini.protocol.errors import (
 from kmini.protocol.topics import TRANSACTION_STATE
 from kmini.testkit.descriptions import OpenTransaction
 from kmini.testkit.handle import Awaiting, Blocking, Handle, method, waits_for_clients
+from kmini.testkit.operations import Operations
 from kmini.testkit.phrases import there_is_no
-from kmini.testkit.shared_operations import SharedOperations
 from kmini.testkit.waiting import NotInTime, until
 
 SHOWN = 10
@@ -35,7 +35,7 @@ def listed(found: Collection[OpenTransaction]) -> str:
 class TransactionOperations:
     """The operations on transactions."""
 
-    def __init__(self, operations: SharedOperations) -> None:
+    def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     async def open(self) -> list[OpenTransaction]:
@@ -144,7 +144,7 @@ class _TransactionsHandle(Handle[TransactionOperations]):
 
     _called = "transactions."
 
-    def __init__(self, host: Handle[SharedOperations]) -> None:
+    def __init__(self, host: Handle[Operations]) -> None:
         super().__init__(host._thread, lambda: host._operations.part(TransactionOperations))
 
     open = method(TransactionOperations.open)

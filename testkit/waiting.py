@@ -9,7 +9,7 @@ from kmini.broker.purgatory import Operation
 from kmini.protocol.errors import RequestTimedOut
 
 if TYPE_CHECKING:
-    from kmini.testkit.shared_operations import SharedOperations
+    from kmini.testkit.operations import Operations
 
 
 class NotInTime(RequestTimedOut, AssertionError):
@@ -38,7 +38,7 @@ class Condition(Operation):
 
 
 async def until(
-    operations: SharedOperations,
+    operations: Operations,
     holds: Callable[[], bool],
     keys: Callable[[], Collection[Hashable]],
     timeout_ms: int,

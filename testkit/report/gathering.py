@@ -16,6 +16,7 @@ from kmini.testkit.contents import PartitionOffsets, shown
 from kmini.testkit.failed_waits import FailedWait
 from kmini.testkit.fault_handle import FaultOperations
 from kmini.testkit.group_handle import GroupOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.report.facts import (
     ClusterFacts,
     Facts,
@@ -26,7 +27,6 @@ from kmini.testkit.report.facts import (
     TopicFacts,
     client_called,
 )
-from kmini.testkit.shared_operations import SharedOperations
 from kmini.testkit.transaction_handle import TransactionOperations
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Made = TypeVar("Made")
 
 
 async def gather(
-    operations: SharedOperations,
+    operations: Operations,
     rules: ActiveRules | None = None,
     waits: Collection[FailedWait] = (),
     *,
@@ -96,13 +96,11 @@ async def gather(
     )
 
 
-def _cluster(operations: SharedOperations, requests: Collection[JournalEntry]) -> ClusterFacts | None:
+def _cluster(operations: Operations, requests: Collection[JournalEntry]) -> ClusterFacts | None:
     """What is known of several brokers; None for one."""
-    from kmini.testkit.cluster_operations import ClusterOperations  # one broker starts without it
-
-    if not isinstance(operations, ClusterOperations):
-        return None
     core = operations.core
+    if len(core.configs) == 1:
+        return None
     names = dict.fromkeys(name for entry in requests for name in entry.transactional_ids)
     found = {
         name: _leader(core.brokers[node_id].transactions.store.topic, name)
@@ -148,7 +146,7 @@ def _asked_offsets(
 
 
 def _topic_names(
-    operations: SharedOperations, most: int | None, requests: Collection[JournalEntry], groups: Collection[GroupFacts]
+    operations: Operations, most: int | None, requests: Collection[JournalEntry], groups: Collection[GroupFacts]
 ) -> list[str]:
     """The topics that are looked at, by name."""
     names = [name for name in operations.topic_names() if not is_internal(name)]
@@ -162,7 +160,7 @@ def _topic_names(
 
 
 async def _topic(
-    operations: SharedOperations,
+    operations: Operations,
     name: str,
     journal: RequestJournal | None,
     most_read: int,
@@ -194,7 +192,7 @@ async def _in_turns(items: Iterable[T], make: Callable[[T], Made], turn: Turn) -
     return made
 
 
-async def _groups(operations: SharedOperations, *, is_cluster: bool) -> AsyncIterator[GroupFacts]:
+async def _groups(operations: Operations, *, is_cluster: bool) -> AsyncIterator[GroupFacts]:
     for name in operations.group_names():
         group = GroupOperations(operations, name)
         try:
@@ -208,7 +206,7 @@ async def _groups(operations: SharedOperations, *, is_cluster: bool) -> AsyncIte
             continue
 
 
-async def _faults(operations: SharedOperations, rules: ActiveRules) -> list[FaultFacts]:
+async def _faults(operations: Operations, rules: ActiveRules) -> list[FaultFacts]:
     never = await FaultOperations(operations, rules).unhit()
     return [
         FaultFacts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ from kmini import Broker, Cluster, KafkaError
 from kmini.broker.api.interception import Exchange, Serve
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Timer
-from kmini.broker.reset import reset_broker
+from kmini.broker.local_cluster import LocalCluster
+from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.messages.describe_configs import BROKER_LOGGER
 from kmini.protocol.messages.incremental_alter_configs import SET
 from kmini.protocol.uuids import format_uuid
@@ -221,17 +222,19 @@ def test_a_reset_broker_is_in_every_part_like_one_that_has_just_started(make: Ca
         assert used.topics() == ["orders", "profiles"]
 
 
-async def test_the_levels_of_loggers_are_those_from_before_the_clients_changed_them(
-    start_broker: Callable[..., Awaitable[BrokerServer]],
-) -> None:
+async def test_the_levels_of_loggers_are_those_from_before_the_clients_changed_them(tmp_path: Path) -> None:
     """The program that embeds the broker may have set one; a logger without one has that of the logger above again."""
     logging.getLogger(LOGGERS[0]).setLevel(logging.WARNING)
-    broker = await start_broker()
+    cluster = LocalCluster([BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})], str(tmp_path))
+    await cluster.start()
     for level in ("ERROR", "DEBUG"):  # the second change must not take the first one for the level from before
-        await alter(ask_handler, broker, change(BROKER_LOGGER, "1", *((name, SET, level) for name in LOGGERS)))
+        await alter(
+            ask_handler, cluster.brokers[1], change(BROKER_LOGGER, "1", *((name, SET, level) for name in LOGGERS))
+        )
     assert [logging.getLogger(name).level for name in LOGGERS] == [logging.DEBUG] * 2
-    await reset_broker(broker)
+    await cluster.reset()
     assert [logging.getLogger(name).level for name in LOGGERS] == [logging.WARNING, logging.NOTSET]
+    await cluster.stop()
 
 
 def test_a_topic_of_the_start_has_a_new_id_and_ids_of_producers_go_on(make: Callable[..., Hosts]) -> None:

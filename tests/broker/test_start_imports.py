@@ -65,7 +65,7 @@ NOT_YET = {
     "control": (
         "kmini.control",
         "kmini.testkit.lifecycle",
-        "kmini.testkit.shared_operations",
+        "kmini.testkit.operations",
         "h11",
     ),
 }

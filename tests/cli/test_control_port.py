@@ -95,19 +95,20 @@ def test_a_broker_that_was_stopped_by_the_api_ends_in_order_and_comes_back_where
 
 HELD = """
 import os, sys, time
+from kmini.cli import http_ports
 from kmini.cli.serve import serve
 
-go = sys.argv.pop(1)
+go, found = sys.argv.pop(1), http_ports.import_module
 
-class HoldsBack:
-    def find_spec(self, name, path=None, target=None):
-        while name == "kmini.control.control_server" and not os.path.exists(go):
-            time.sleep(0.001)
+def import_later(name):
+    while not os.path.exists(go):
+        time.sleep(0.001)
+    return found(name)
 
-sys.meta_path.insert(0, HoldsBack())
+http_ports.import_module = import_later
 serve()
 """
-"""`kmini serve`, in which the servers are imported once a file is there."""
+"""`kmini serve`, in which the control server is imported once a file is there."""
 
 
 def test_clients_of_kafka_are_answered_before_the_control_server_is_in_memory_and_the_api_waits(tmp_path: Path) -> None:
@@ -142,14 +143,9 @@ def modules_after(program: str) -> set[str]:
     return set(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.split())
 
 
-def test_a_broker_with_a_control_api_starts_without_rules_metrics_and_a_cluster() -> None:
+def test_a_broker_with_a_control_api_starts_without_rules_and_metrics() -> None:
     imported = modules_after("import kmini.control.managed_brokers")
-    later = (
-        "kmini.broker.faults",
-        "kmini.broker.metrics_text",
-        "kmini.testkit.cluster_operations",
-        "kmini.broker.local_cluster",
-    )
+    later = ("kmini.broker.faults", "kmini.broker.metrics_text")
     assert not [name for name in imported if name.startswith((*later, "h11", "shutil", "difflib"))]
 
 

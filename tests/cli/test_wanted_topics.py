@@ -14,7 +14,7 @@ def in_broker(broker: Broker, topics: list[NewTopic]) -> None:
     async def create(core: BrokerServer) -> None:
         create_missing(core, topics)
 
-    broker._thread.run(create(broker._operations.core), deadline_s=30)
+    broker._thread.run(create(broker._operations.any_broker()), deadline_s=30)
 
 
 @pytest.mark.parametrize(

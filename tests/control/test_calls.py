@@ -13,19 +13,19 @@ from kmini.control.control_operations import TopicControl
 from kmini.control.json_kinds import WrongValue
 from kmini.control.routes import ROUTES, Route
 from kmini.protocol.topics import TopicPartition
-from kmini.testkit.cluster_operations import ClusterOperations
+from kmini.testkit.cluster import ClusterOperations
+from kmini.testkit.embedded import BrokerOperations
 from kmini.testkit.journal_handle import RequestOperations
 from kmini.testkit.operations import Operations
-from kmini.testkit.shared_operations import SharedOperations
 from kmini.testkit.topic_handle import TopicOperations
 from support.for_each import for_each
 
 
 def methods() -> Iterator[tuple[str, Route, Any]]:
     """The method of each route, for a broker and for a cluster."""
-    for kind, operations in (("broker", Operations), ("cluster", ClusterOperations)):
+    for kind, operations in (("broker", BrokerOperations), ("cluster", ClusterOperations)):
         for route in ROUTES:
-            table = operations if route.table is SharedOperations else route.table
+            table = operations if route.table is Operations else route.table
             method = getattr(table, route.method, None)
             if method is not None:
                 yield f"{kind}-{route.table.__name__}.{route.method}", route, method

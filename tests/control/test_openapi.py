@@ -15,9 +15,9 @@ from kmini.control.openapi import openapi_document
 from kmini.control.routes import PREFIX, ROUTES
 from kmini.protocol import messages as m
 from kmini.testing import Wire
-from kmini.testkit.cluster_operations import ClusterOperations
+from kmini.testkit.cluster import ClusterOperations
+from kmini.testkit.embedded import BrokerOperations
 from kmini.testkit.operations import Operations
-from kmini.testkit.shared_operations import SharedOperations
 from support.control_api import PATH_NAMES, Answer, ControlApi
 from support.for_each import for_each
 
@@ -27,7 +27,7 @@ BESIDE = {("GET", f"{PREFIX}/openapi.json")}
 EVENTS = f"{PREFIX}/events"
 """A stream, which is no method of a table: its answer does not end."""
 
-KINDS: list[type[SharedOperations]] = [Operations, ClusterOperations]
+KINDS: list[type[Operations]] = [BrokerOperations, ClusterOperations]
 
 
 def operations_of(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -37,12 +37,12 @@ def operations_of(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str
 
 
 @pytest.mark.parametrize("table", KINDS, ids=["broker", "cluster"])
-def test_the_document_is_valid_openapi(table: type[SharedOperations]) -> None:
+def test_the_document_is_valid_openapi(table: type[Operations]) -> None:
     OpenAPIV31SpecValidator(openapi_document(table)).validate()
 
 
 @pytest.mark.parametrize("table", KINDS, ids=["broker", "cluster"])
-def test_every_operation_is_described_in_whole_sentences(table: type[SharedOperations]) -> None:
+def test_every_operation_is_described_in_whole_sentences(table: type[Operations]) -> None:
     names = []
     for verb, path, operation in operations_of(openapi_document(table)):
         names.append(operation["operationId"])
@@ -208,7 +208,7 @@ def test_a_wrong_argument_is_refused_by_the_schema_too(api: ControlApi) -> None:
 
 @for_each(("verb", "path", "body"), CALLS, ids=lambda one: one if isinstance(one, str) else "")
 def test_the_bodies_of_real_calls_fit_their_schemas(verb: str, path: str, body: Any) -> None:
-    document = openapi_document(Operations)
+    document = openapi_document(BrokerOperations)
     operation = document["paths"][template(document, path)][verb.lower()]
     content = operation.get("requestBody", {"required": False, "content": {}})["content"]
     if body is None:

@@ -16,12 +16,12 @@ from kmini.testkit.clock_handle import Clock, ClockOperations
 from kmini.testkit.fault_handle import Fault, Faults
 from kmini.testkit.group_handle import Group, GroupOperations
 from kmini.testkit.journal_handle import RequestOperations, Requests
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.topic_handle import Topic, TopicOperations
 from kmini.testkit.transaction_handle import TransactionOperations, Transactions
 from support.for_each import for_each
 
-HOST = (SharedOperations, HostPages, ControlOperations)
+HOST = (Operations, HostPages, ControlOperations)
 
 HANDLES = {
     Topic: (TopicOperations, TopicPages),
@@ -126,7 +126,7 @@ def test_a_route_is_plain_and_its_method_exists(route: Route) -> None:
     assert route.verb in ("GET", "POST", "PUT", "PATCH", "DELETE")
     assert re.fullmatch(r"(/([a-z-]+|{[a-z_]+}))+|/", route.path)
     assert route.path_arguments == re.findall(r"{(\w+)}", route.path)
-    tables = [route.table] if route.table is not SharedOperations else [Broker, Cluster, SharedOperations]
+    tables = [route.table] if route.table is not Operations else [Broker, Cluster, Operations]
     methods = [method for table in tables if (method := getattr(table, route.method, None)) is not None]
     assert methods
     assert all(inspect.getdoc(method) for method in methods)
@@ -140,7 +140,7 @@ def test_what_reads_changes_nothing_and_is_a_get() -> None:
 
 
 def test_a_path_gives_a_method_its_name_for_the_argument() -> None:
-    delete = ROUTE_OF[SharedOperations, "delete_topic"]
+    delete = ROUTE_OF[Operations, "delete_topic"]
     assert delete.named({"topic": "orders"}, ["name"]) == {"name": "orders"}
     assert delete.named({"topic": "orders"}, ["topic"]) == {"topic": "orders"}
 

@@ -11,7 +11,7 @@ from kmini.control.openapi import openapi_document
 from kmini.control.routes import PREFIX
 from kmini.protocol import messages as m
 from kmini.testing import Wire
-from kmini.testkit.operations import Operations
+from kmini.testkit.embedded import BrokerOperations
 from support.broker.sasl_clients import ALICE, SETTINGS, authenticate, handshake, is_served
 from support.control_api import PATH_NAMES, ControlApi
 
@@ -52,7 +52,7 @@ def test_no_answer_of_any_get_route_has_a_secret(secured: ControlApi) -> None:
     secured.done("PATCH", "/groups/billing/offsets", {"offsets": {"orders-0": 0}})
     paths = [
         path
-        for path, verbs in openapi_document(Operations)["paths"].items()
+        for path, verbs in openapi_document(BrokerOperations)["paths"].items()
         if "get" in verbs and not path.endswith("/events")
     ]
     paths += [f"{PREFIX}/openapi.json", "/metrics", "/health", "/health/ready", "/nothing"]

@@ -137,7 +137,9 @@ def test_a_server_that_is_gone_leaves_its_last_data_and_comes_back(broker: Conne
     row = page.get_by_role("row", name=re.compile("^orders"))
     expect(row).to_contain_text("alice: placed")
     expect(page.locator("#dot")).to_have_class("dot up")
-    page.wait_for_function("performance.getEntriesByType('resource').some(({ name }) => name.endsWith('/page/groups.js'))")
+    page.wait_for_function(
+        "performance.getEntriesByType('resource').some(({ name }) => name.endsWith('/page/groups.js'))"
+    )
     context.set_offline(True)
     expect(page.get_by_text("The server does not answer. What is shown is from")).to_be_visible(timeout=30_000)
     expect(page.locator("#dot")).to_have_class("dot gone")

@@ -40,7 +40,7 @@ def lagging_replica(broker: Broker) -> Callable[[str, int], None]:
     """Give partition 0 of a topic a second live replica whose log start offset stays where it is."""
 
     def add(topic: str, log_start_offset: int) -> None:
-        partition = broker._operations.core.replica_manager.partitions[TopicPartition(topic, 0)]
+        partition = broker._operations.any_broker().replica_manager.partitions[TopicPartition(topic, 0)]
         partition.replica_log_start_offsets = lambda: iter((partition.log.log_start_offset, log_start_offset))
 
     return add
@@ -50,7 +50,7 @@ def lagging_replica(broker: Broker) -> Callable[[str, int], None]:
 def until_waiting(broker: Broker) -> Callable[[int], None]:
     """Return once so many requests wait in the purgatory."""
 
-    purgatory = broker._operations.core.purgatory
+    purgatory = broker._operations.any_broker().purgatory
     return lambda count: until(lambda: len(purgatory) == count, lambda: f"{len(purgatory)} requests wait, not {count}")
 
 

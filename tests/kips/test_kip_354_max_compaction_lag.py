@@ -341,7 +341,7 @@ def test_logs_past_the_bound_go_first_by_must_clean_ratio_then_by_dirty_ratio(tm
                 broker.topic(name).roll()
                 if timestamp_ms == now_ms and count and count == clean:
                     broker._thread.run(_mark_clean(broker, name))
-        schedule = broker._operations.core.cleaner.schedule
+        schedule = broker._operations.any_broker().cleaner.schedule
         picked = schedule._job
         schedule._job = lambda *job: order.append(job[0].topic) or picked(*job)  # type: ignore[method-assign]
         broker.clock.advance("2h")
@@ -349,7 +349,7 @@ def test_logs_past_the_bound_go_first_by_must_clean_ratio_then_by_dirty_ratio(tm
 
 
 async def _mark_clean(broker: Broker, name: str) -> None:
-    core = broker._operations.core
+    core = broker._operations.any_broker()
     ((partition, log),) = ((at, log) for at, log in core.logs.logs.items() if at.topic == name)
     core.cleaner.schedule.checkpoint.set(partition, log.log_end_offset)
 

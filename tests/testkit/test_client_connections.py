@@ -360,11 +360,11 @@ def test_a_start_after_a_crash_finds_records_that_no_checkpoint_names(kafka_brok
 def test_a_broker_that_does_not_start_again_says_so_and_can_be_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker(topics=["orders"]) as broker:
 
-        async def fail() -> None:
+        async def fail(number: int) -> None:
             raise PortTaken("cannot listen on PLAINTEXT://127.0.0.1:9092")
 
         broker.produce("orders", b"one")
-        monkeypatch.setattr(broker._operations, "_start", fail)
+        monkeypatch.setattr(broker._operations.core, "restart", fail)
         with pytest.raises(PortTaken):
             broker.crash()
         for call in (broker.crash, lambda: broker.create_topic("more")):

@@ -21,7 +21,7 @@ from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import Wire
 from kmini.testkit.clock_handle import ClockOperations
-from kmini.testkit.operations import Operations
+from kmini.testkit.embedded import BrokerOperations
 from kmini.testkit.topic_handle import TopicOperations
 from support.own_threads import own_threads, until_no_thread_is_new
 from support.public_api import operations_of, public_methods
@@ -32,7 +32,7 @@ def public_names(cls: type) -> set[str]:
 
 
 TABLES = [
-    (Operations, Broker, AsyncBroker),
+    (BrokerOperations, Broker, AsyncBroker),
     (TopicOperations, Topic, AsyncTopic),
     (ClockOperations, Clock, AsyncClock),
 ]

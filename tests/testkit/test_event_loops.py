@@ -217,7 +217,7 @@ def test_it_cannot_be_started_twice_and_goes_on(run: Any, start: Start) -> None:
 
 
 def is_waiting(broker: Broker | AsyncBroker) -> bool:
-    return len(broker._operations.core.purgatory) > 0
+    return len(broker._operations.any_broker().purgatory) > 0
 
 
 def test_a_call_that_waits_while_the_broker_is_stopped_says_so() -> None:

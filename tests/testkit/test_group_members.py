@@ -63,7 +63,7 @@ def test_a_member_has_the_partitions_that_its_tasks_read(broker: Broker) -> None
 
 def test_a_member_that_has_just_joined_has_nothing(broker: Broker) -> None:
     beat(broker, "m1", 0)
-    core = broker._operations.core
+    core = broker._operations.any_broker()
     group = core.groups.groups["app"]
     group.targets.clear()
     group.put_current("m1", None)

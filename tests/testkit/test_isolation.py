@@ -110,6 +110,6 @@ def test_many_resets_leave_no_descriptor_thread_or_file(leaves_nothing: None) ->
         for _ in range(50):
             broker.produce("orders", b"v")
             broker.reset()
-        core = broker._operations.core
+        core = broker._operations.any_broker()
         assert core.logs.filesystem.open_descriptors < 10  # type: ignore[attr-defined]
         assert len(core._removals) <= 4

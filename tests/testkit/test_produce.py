@@ -19,7 +19,7 @@ from support.until import PATIENCE
 
 
 def recovery_point(broker: Broker) -> int:
-    return broker._operations.core.replica_manager.partitions[TopicPartition("orders", 0)].log.recovery_point
+    return broker._operations.any_broker().replica_manager.partitions[TopicPartition("orders", 0)].log.recovery_point
 
 
 def test_produce_flushes_when_flush_messages_says_so() -> None:

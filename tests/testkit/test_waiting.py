@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kmini import Broker
-from kmini.testkit.shared_operations import SharedOperations
+from kmini.testkit.operations import Operations
 from kmini.testkit.waiting import until
 
 KEY = "something that a test changes"
@@ -40,7 +40,7 @@ def test_a_wait_without_a_change_asks_at_its_begin_and_at_its_end_only(broker: B
 def test_a_change_of_a_key_ends_the_wait(broker: Broker) -> None:
     seen = Seen()
 
-    async def change_and_wait(operations: SharedOperations) -> bool:
+    async def change_and_wait(operations: Operations) -> bool:
         def change() -> None:
             seen.holds = True
             operations.any_broker().purgatory.check(KEY)
@@ -56,7 +56,7 @@ def test_keys_that_change_are_watched_from_then_on(broker: Broker) -> None:
     seen = Seen()
     keys = [KEY]
 
-    async def change_twice(operations: SharedOperations) -> bool:
+    async def change_twice(operations: Operations) -> bool:
         def add_a_key() -> None:
             keys.append("another key")
             operations.any_broker().purgatory.check(KEY)

@@ -92,7 +92,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def interceptors(broker: Broker) -> Iterator[list[Interceptor]]:
     """The interceptors of the broker; none is left at the end."""
-    placed = broker._operations.core.services.interceptors
+    placed = broker._operations.any_broker().services.interceptors
     yield placed
     placed.clear()
 
@@ -225,7 +225,7 @@ def test_a_delay_ends_with_its_connection(
         return await serve()
 
     interceptors.append(delay)
-    purgatory = broker._operations.core.purgatory
+    purgatory = broker._operations.any_broker().purgatory
     make, version = ASKED[api]
     wire.send(make(), version)
     until(lambda: len(purgatory) == 1)
@@ -264,7 +264,7 @@ def test_permissions_refuse_and_the_request_log_has_a_line(api: str, caplog: pyt
 def test_every_api_passes_the_interceptors_once(broker: Broker, interceptors: list[Interceptor]) -> None:
     """A request of each API, as its own test file has it, in its newest version."""
     passed: list[int] = []
-    topic = broker._operations.core.controller.topic("orders")
+    topic = broker._operations.any_broker().controller.topic("orders")
     assert topic is not None
 
     async def note(exchange: Exchange, serve: Serve) -> Response | None:

@@ -194,7 +194,7 @@ def test_the_broker_names_the_partitions_of_a_session_that_it_keeps() -> None:
     with Broker(topics={"orders": 2}) as broker, Wire(broker.bootstrap_servers) as wire:
         answer = wire.ask(fetch(0, epoch=0), 7)
         assert answer.session_id
-        names = Names.of(broker._operations.core.services)
+        names = Names.of(broker._operations.any_broker().services)
         assert list(names.session(answer.session_id)) == [("orders", ZERO_UUID, 0)]
         wire.ask(fetch(1, session_id=answer.session_id, epoch=1, forget=(0,)), 7)
         assert list(names.session(answer.session_id)) == [("orders", ZERO_UUID, 1)]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sockets
 
 
 def core(broker: Broker) -> Any:
-    return broker._operations.core
+    return broker._operations.any_broker()
 
 
 def test_no_rule_is_no_interceptor_no_gate_and_no_trace_in_the_file_system(broker: Broker) -> None:

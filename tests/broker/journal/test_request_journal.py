@@ -43,7 +43,7 @@ def wire(broker: Broker) -> Iterator[Wire]:
 
 
 def journal_of(broker: Broker) -> RequestJournal:
-    found = broker._operations.core.services.journal
+    found = broker._operations.any_broker().services.journal
     assert found is not None
     return found
 
@@ -173,7 +173,7 @@ def test_a_fault_is_noted_at_its_request(broker: Broker, wire: Wire) -> None:
         exchange.note_fault("another")
         return await serve()
 
-    placed = broker._operations.core.services.interceptors
+    placed = broker._operations.any_broker().services.interceptors
     placed.append(late)
     try:
         wire.ask(produced(1), 9)
@@ -283,7 +283,7 @@ def test_no_secret_of_a_request_is_in_the_journal_or_in_what_it_shows(caplog: py
     Replaced = m.AlterConfigsRequest.Resource
     Created = m.CreateTopicsRequest.Topic
     with Broker(config=config, journal=True) as broker:
-        sasl = broker._operations.core.server.listener("SASL_PLAINTEXT")
+        sasl = broker._operations.any_broker().server.listener("SASL_PLAINTEXT")
         assert sasl is not None
         with Wire(sasl.address) as wire:
             wire.ask(m.SaslHandshakeRequest(mechanism="PLAIN"))
@@ -329,6 +329,6 @@ def test_no_secret_of_a_request_is_in_the_journal_or_in_what_it_shows(caplog: py
 
 def test_without_a_journal_nothing_is_written_and_asking_says_how_to_have_one() -> None:
     with Broker() as broker:
-        assert broker._operations.core.services.journal is None
+        assert broker._operations.any_broker().services.journal is None
         with pytest.raises(RuntimeError, match="journal=True"):
             broker.requests.all()

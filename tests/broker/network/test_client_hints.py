@@ -85,7 +85,7 @@ def without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_limit")
 def test_of_very_many_clients_the_newest_are_remembered(broker: Broker, hints: Hints) -> None:
-    server = broker._operations.core.server
+    server = broker._operations.any_broker().server
     with Wire(broker.bootstrap_servers) as wire:
         wire.ask(m.MetadataRequest(topics=[]))
         (connection,) = server.connections
@@ -114,14 +114,14 @@ def advertising() -> Iterator[Broker]:
 
 def bootstrap(broker: Broker, client: str = "billing") -> None:
     """What a client does at an address of `bootstrap.servers`."""
-    with Wire(broker._operations.core.address, client_id=client) as wire:
+    with Wire(broker._operations.any_broker().address, client_id=client) as wire:
         wire.ask(m.ApiVersionsRequest(client_software_name="x", client_software_version="1"))
         assert wire.ask(m.MetadataRequest(topics=None)).brokers[0].host == ELSEWHERE.partition(":")[0]
 
 
 def work(broker: Broker, client: str = "billing") -> None:
     """What a client does only where it was told to."""
-    with Wire(broker._operations.core.address, client_id=client) as wire:
+    with Wire(broker._operations.any_broker().address, client_id=client) as wire:
         Topic = m.ListOffsetsRequest.Topic
         asked = Topic(name="orders", partitions=[Topic.Partition(partition_index=0, timestamp=-1)])
         wire.ask(m.ListOffsetsRequest(replica_id=-1, topics=[asked]))
@@ -139,7 +139,7 @@ def test_a_client_that_does_not_come_where_it_was_told_is_told_once_with_both_ad
     assert hints() == []
     wait(advertising)
     (hint,) = hints()
-    came_to = advertising._operations.core.address
+    came_to = advertising._operations.any_broker().address
     assert hint.startswith(
         f"client billing at 127.0.0.1 came to {came_to}, was told to connect to {ELSEWHERE}, "
         "and has not done so in 10 s. "
@@ -157,7 +157,7 @@ def test_a_client_that_came_through_a_published_port_is_told_of_with_the_setting
     hints: Hints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Broker(config={"kmini.mapped.listeners": f"PLAINTEXT://{ELSEWHERE}"}) as broker:
-        server = broker._operations.core.server
+        server = broker._operations.any_broker().server
         monkeypatch.setattr(server, "_port_mapping", SimpleNamespace(was_passed_by=lambda *addresses: True))
         bootstrap(broker)
         wait(broker)
@@ -189,7 +189,7 @@ def test_a_client_that_bootstraps_again_and_again_is_told_of(advertising: Broker
 
 def test_a_client_that_works_on_its_first_connection_is_not_told_of(advertising: Broker, hints: Hints) -> None:
     """librdkafka keeps the connection, if the address it is told is literally that of `bootstrap.servers`."""
-    with Wire(advertising._operations.core.address, client_id="rdkafka") as wire:
+    with Wire(advertising._operations.any_broker().address, client_id="rdkafka") as wire:
         wire.ask(m.MetadataRequest(topics=None))
         wire.ask(m.DescribeGroupsRequest(groups=[]))
         wait(advertising)
@@ -197,14 +197,14 @@ def test_a_client_that_works_on_its_first_connection_is_not_told_of(advertising:
 
 
 def test_a_client_that_did_not_ask_for_an_address_is_not_told_of(advertising: Broker, hints: Hints) -> None:
-    with Wire(advertising._operations.core.address) as wire:
+    with Wire(advertising._operations.any_broker().address) as wire:
         wire.ask(m.ApiVersionsRequest(client_software_name="x", client_software_version="1"))
     wait(advertising)
     assert hints() == []
 
 
 def test_where_clients_are_told_the_address_they_came_to_no_connection_is_watched(broker: Broker) -> None:
-    server = broker._operations.core.server
+    server = broker._operations.any_broker().server
     with Wire(broker.bootstrap_servers) as wire:
         wire.ask(m.MetadataRequest(topics=None))
         (connection,) = server.connections
@@ -217,7 +217,7 @@ def test_where_clients_are_told_the_address_they_came_to_no_connection_is_watche
 
 @pytest.mark.usefixtures("without_limit")
 def test_no_more_clients_are_waited_for_than_are_remembered(advertising: Broker, hints: Hints) -> None:
-    with Wire(advertising._operations.core.address) as wire:
+    with Wire(advertising._operations.any_broker().address) as wire:
         for number in range(MAX_CLIENTS + 50):
             wire._client_id = f"client-{number}"
             wire.ask(m.MetadataRequest(topics=[]), 9)

@@ -17,9 +17,9 @@ from kmini import Broker
 from kmini.broker import scheduler
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
+from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.network.connection import SLICE_BYTES, Connection, address_of, slices
 from kmini.broker.purgatory import Purgatory
-from kmini.broker.reset import reset_broker
 from kmini.broker.security.resources import ANONYMOUS
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.framing import NEED_DATA, ReceiveBuffer
@@ -75,7 +75,7 @@ def test_a_peer_that_breaks_the_protocol_is_disconnected_and_no_other(broker: Br
 
 def until_waiting(broker: Broker, count: int) -> None:
     """Return once so many requests wait in the purgatory."""
-    purgatory = broker._operations.core.purgatory
+    purgatory = broker._operations.any_broker().purgatory
     for _ in range(100_000):
         broker.topics()  # a round trip through the broker's loop
         if len(purgatory) == count:
@@ -93,7 +93,7 @@ def test_a_client_that_leaves_takes_its_waiting_request_with_it() -> None:
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             wire.close()
         until_waiting(broker, 0)
-        assert not broker._operations.core.purgatory._watchers
+        assert not broker._operations.any_broker().purgatory._watchers
 
 
 # --- large answers
@@ -360,14 +360,17 @@ async def test_of_two_mutes_the_longer_one_counts(movable: BrokerServer) -> None
     await until_async(lambda: len(written) == 1)
 
 
-async def test_a_reset_ends_a_mute_of_a_connection_that_stays(movable: BrokerServer) -> None:
+async def test_a_reset_ends_a_mute_of_a_connection_that_stays(tmp_path: Path) -> None:
     written: list[tuple[str, bytes]] = []
-    fed = FedConnection(movable, "muted", written)
+    cluster = LocalCluster([BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})], str(tmp_path))
+    await cluster.start()
+    fed = FedConnection(cluster.brokers[1], "muted", written)
     fed.send(METADATA)
     fed.connection.mute(3_600_000)
-    await reset_broker(movable, keep=("fed",))
+    await cluster.reset(keep=("fed",))
     fed.send(METADATA)
     assert len(written) == 2
+    await cluster.stop()
 
 
 async def test_a_client_that_reads_a_large_answer_slowly_is_not_idle(movable: BrokerServer) -> None:

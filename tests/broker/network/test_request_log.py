@@ -67,7 +67,7 @@ def wire(broker: Broker, lines: Lines) -> Iterator[Wire]:
 
 
 def address_of(broker: Broker, listener: str) -> str:
-    found = broker._operations.core.server.listener(listener)
+    found = broker._operations.any_broker().server.listener(listener)
     assert found is not None
     return found.address
 
@@ -109,7 +109,7 @@ def test_each_request_is_a_line_with_its_key_fields_and_the_first_error_of_the_a
 
 
 def test_a_topic_asked_for_by_id_shows_its_name(broker: Broker, wire: Wire, lines: Lines) -> None:
-    topic = broker._operations.core.controller.topic("orders")
+    topic = broker._operations.any_broker().controller.topic("orders")
     assert topic is not None
     request = fetch((1, 0))
     request.topics[0].topic_id = topic.id

@@ -22,7 +22,7 @@ ONLY_PROFILES = [("profiles", None)]
 
 
 def cleaners_view(broker: Broker, topic: str = "profiles") -> Dirtiness:
-    core = broker._operations.core
+    core = broker._operations.any_broker()
     partition = TopicPartition(topic, 0)
     checkpoint = core.cleaner.schedule.checkpoint.get(partition)
     return assess(core.replica_manager.leader_of(partition).log, checkpoint, core.clock.now_ms())

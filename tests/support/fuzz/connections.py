@@ -42,7 +42,7 @@ def waiting_fetch(topic: str = "t", max_wait_ms: int = 0x7FFFFFFF) -> FetchReque
 
 
 def core(broker: Broker) -> Any:
-    return broker._operations.core
+    return broker._operations.any_broker()
 
 
 def live_timers(broker: Broker) -> int:

@@ -221,7 +221,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with Broker(config=json.loads(sys.argv[1])) as broker:
-        thread, core = broker._thread, broker._operations.core
+        thread, core = broker._thread, broker._operations.any_broker()
         heartbeat = thread.run(start_heartbeat())
         print(json.dumps(broker.bootstrap_servers), flush=True)
         for question in sys.stdin:
