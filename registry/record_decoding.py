@@ -50,11 +50,10 @@ class RecordDecoding:
             raise Undecodable(f"The registry failed: {error.message}.") from None
         except ImportError:
             raise Undecodable("Decoding needs the extra 'registry', which is not installed.") from None
-        kind = version.content.type
-        place, payload = _place(mark) if kind == "PROTOBUF" else ([], mark.data)
+        place, payload = _place(mark) if version.content.type == "PROTOBUF" else ([], mark.data)
         if len(payload) < LONG_BYTES:
-            return DecodedData(version, decoded(kind, schema, payload, place))
-        return DecodedData(version, await in_thread(decoded, kind, schema, payload, place))
+            return DecodedData(version, decoded(schema, payload, place))
+        return DecodedData(version, await in_thread(decoded, schema, payload, place))
 
 
 def _version(state: Registered, mark: SchemaMark, subject: str) -> SchemaVersion:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
 from functools import cached_property
+from io import BytesIO
 from typing import Any
+from uuid import UUID
 
 import avro.schema
 from avro.errors import AvroException, IgnoredLogicalType
+from avro.io import BinaryDecoder, DatumReader
 from avro.name import Names
 from avro.schema import ArraySchema, EnumSchema, FixedSchema, MapSchema, RecordSchema, UnionSchema
 from avro.schema import Schema as AvroType
@@ -18,6 +23,8 @@ from avro.schema import Schema as AvroType
 from kmini.registry.formats.avro_comparison import compare
 from kmini.registry.formats.avro_text import NAMED, PRIMITIVES, full_name, normalized_text, stored_text
 from kmini.registry.formats.schema_format import Difference, InvalidSchema, ResolvedReference, Schema, SchemaFormat
+from kmini.registry.formats.values import LARGEST_EXACT, Undecodable
+from kmini.web.json_data import data_to_json
 
 MAX_DEPTH = 300
 """Levels of JSON in a schema. A record in a field of a record is three levels deeper than that one."""
@@ -65,6 +72,19 @@ class AvroSchema(Schema):
         for data in _data_of(self._references):
             _find_definitions(data, "", defined)
         return stored_text(_with_definitions(self._data, "", defined, set()), ())
+
+    def value_of(self, data: bytes, place: list[int]) -> Any:
+        """The value as JSON has it: a record as an object, a union as its value, bytes as text or {"base64": ...}, and
+        of logical types a decimal and a UUID as text, times as ISO 8601. Raises Undecodable."""
+        reader = _BoundedReader(self.types, FREE_PARTS + PARTS_PER_BYTE * len(data))
+        try:
+            return _as_json(reader.read(BinaryDecoder(BytesIO(data))))
+        except Undecodable:
+            raise
+        except RecursionError:
+            raise Undecodable("The data have too many values inside each other.") from None
+        except _WRONG as problem:
+            raise Undecodable(f"The data are no value of the Avro schema: {str(problem)[:200]}.") from None
 
 
 class AvroFormat(SchemaFormat):
@@ -339,3 +359,52 @@ def _fits_primitive(kind: str, value: Any) -> bool:
 def _are_bytes(value: Any) -> bool:
     """Whether a value is a text whose characters each stand for a byte."""
     return isinstance(value, str) and all(ord(character) < 256 for character in value)
+
+
+# --- values
+
+
+FREE_PARTS = 10_000
+PARTS_PER_BYTE = 20
+"""Values inside the data: a null takes no byte, so ten bytes can announce more of them than there is memory."""
+
+_WRONG = (AvroException, ArithmeticError, LookupError, TypeError, ValueError, AssertionError, EOFError)
+"""What Apache's reader raises for bytes that are no value of the schema."""
+
+
+class _BoundedReader(DatumReader):
+    """Reads one value, and gives up where it has too many values inside."""
+
+    def __init__(self, types: Any, parts: int) -> None:
+        super().__init__(types)
+        self._parts = parts
+
+    def read_data(self, writers_schema: Any, readers_schema: Any, decoder: Any) -> Any:
+        self._parts -= 1
+        if self._parts < 0:
+            raise Undecodable("The data announce more values than their bytes can have.")
+        return super().read_data(writers_schema, readers_schema, decoder)
+
+
+def _as_json(value: Any) -> Any:
+    """What Apache's reader gives, as JSON has it."""
+    if isinstance(value, dict):
+        return {str(name): _as_json(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_json(inner) for inner in value]
+    return next((form(value) for kind, form in _FORMS if isinstance(value, kind)), value)
+
+
+def _number(value: float) -> Any:
+    """A number as JSON has it: one that it does not have, or that a browser would round, as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    return value if isinstance(value, bool) or abs(value) <= LARGEST_EXACT else str(value)
+
+
+_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    ((int, float), _number),
+    (bytes, data_to_json),
+    ((Decimal, UUID), str),
+    ((datetime, date, time), lambda value: value.isoformat()),
+)

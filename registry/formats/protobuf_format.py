@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2 as pb
+from google.protobuf import json_format, message_factory
 from google.protobuf.message import DecodeError
 
 from kmini.registry.formats.protobuf.comparison import differences
@@ -29,6 +30,7 @@ from kmini.registry.formats.schema_format import (
     Schema,
     SchemaFormat,
 )
+from kmini.registry.formats.values import Undecodable
 
 LONGEST_TEXT = 1 << 20
 """Characters of a schema's text: more than a record of _schemas may hold bytes by default (max.message.bytes)."""
@@ -88,6 +90,31 @@ class ProtobufSchema(Schema):
         if spelling == "serialized":
             return base64.b64encode(self.file.SerializeToString(deterministic=True)).decode()
         return self.text
+
+    def value_of(self, data: bytes, place: list[int]) -> Any:
+        """The message as Protobuf's JSON has it, with the fields' own names. Raises Undecodable."""
+        descriptor = self._message(place)
+        message = message_factory.GetMessageClass(descriptor)()
+        try:
+            message.ParseFromString(data)
+            return json_format.MessageToDict(
+                message, preserving_proto_field_name=True, descriptor_pool=self._files.pool
+            )
+        except DecodeError:
+            raise Undecodable(f"The data are no message {descriptor.full_name}.") from None
+        except (json_format.Error, TypeError, ValueError, RecursionError) as problem:
+            reason = str(problem)[:200]
+            raise Undecodable(f"The message {descriptor.full_name} has no form in JSON: {reason}.") from None
+
+    def _message(self, place: list[int]) -> Any:
+        """The descriptor of the message at a place in the file. Raises Undecodable."""
+        inside, name = self.file.message_type, self.file.package
+        for index in place:
+            if not 0 <= index < len(inside):
+                raise Undecodable(f"The schema has no message at the place {place}.")
+            name = joined(name, inside[index].name)
+            inside = inside[index].nested_type
+        return self._files.pool.FindMessageTypeByName(name)
 
 
 def _declare(references: Sequence[ResolvedReference], declared: dict[str, Any]) -> None:

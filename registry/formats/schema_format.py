@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class InvalidSchema(ValueError):
@@ -59,6 +59,11 @@ class Schema(ABC):
     def differences(self, writer: Schema) -> Sequence[Difference]:
         """What keeps readers that use this schema from reading what `writer` wrote; empty where nothing does. `writer`
         is a schema of the same format. Raises CannotCompare."""
+
+    @abstractmethod
+    def value_of(self, data: bytes, place: list[int]) -> Any:
+        """What a serializer wrote with this schema, as JSON has it. `place` is that of a Protobuf message in its file;
+        other formats do not look at it. Raises Undecodable of `values.py`."""
 
     def formatted(self, spelling: str) -> str:
         """The text that `?format=` asks for, such as "serialized" for Protobuf or "resolved" for Avro. An unknown or

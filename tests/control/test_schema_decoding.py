@@ -1,7 +1,7 @@
 """`?decode=schema` shows what real serializers wrote as JSON with its schema, and says why where it cannot.
 
-The whole way is tested: `control/schema_decoding.py`, `registry/record_decoding.py`, and the values of each
-format, such as `registry/formats/avro_values.py`.
+The whole way is tested: `control/schema_decoding.py`, `registry/record_decoding.py`, and `value_of` of the schemas of
+each format, such as in `registry/formats/avro_format.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random JSON Schemas and values, for comparing what two schemas take."""
+"""Random JSON Schemas, for comparing them with each other."""
 
 from __future__ import annotations
 
@@ -278,60 +278,3 @@ def _schemas(schema: Any) -> list[dict[str, Any]]:
         elif keyword not in ("enum", "const", "dependentRequired", "default"):
             found += [deeper for one in (inner if isinstance(inner, list) else [inner]) for deeper in _schemas(one)]
     return found
-
-
-def random_values(random: Random, document: Any, count: int) -> list[Any]:
-    """Values, most of which are near to what the schema takes."""
-    definitions = document.get("definitions", {}) if isinstance(document, dict) else {}
-    return [_value(random, document, definitions, 4) for _ in range(count)]
-
-
-def _value(random: Random, schema: Any, definitions: dict[str, Any], levels: int) -> Any:
-    if not isinstance(schema, dict) or levels == 0 or random.random() < 0.1:
-        return _any_value(random, 2)
-    if "$ref" in schema:
-        return _value(random, definitions.get(schema["$ref"].rsplit("/")[-1], True), definitions, levels - 1)
-    for keyword in ("anyOf", "oneOf", "allOf"):
-        if keyword in schema and random.random() < 0.6:
-            return _value(random, random.choice(schema[keyword]), definitions, levels - 1)
-    if "const" in schema:
-        return schema["const"]
-    if "enum" in schema:
-        return random.choice(schema["enum"])
-    types = schema.get("type", ["object", "array", "string", "integer", "number", "null", "boolean"])
-    kind = types if isinstance(types, str) else random.choice(types)
-    if "properties" in schema and "type" not in schema and random.random() < 0.7:
-        kind = "object"
-    if kind == "object":
-        return _object(random, schema, definitions, levels)
-    if kind == "array":
-        return _array(random, schema, definitions, levels)
-    plain = {"null": [None], "boolean": [True, False], "string": ["", "a", "ab", "b", "abcd", "xyz"]}
-    return random.choice(plain.get(kind, [0, 1, 2, 3, 4, 5, 6, 8, 10, 20, -1] + [1.5, 4.5] * (kind == "number")))
-
-
-def _object(random: Random, schema: dict[str, Any], definitions: dict[str, Any], levels: int) -> Any:
-    names = set(schema.get("required", ())) | {name for name in schema.get("properties", {}) if random.random() < 0.6}
-    if random.random() < 0.4:
-        names.add(random.choice([*NAMES, "x-d", "other", "ba"]))
-    found = {}
-    for name in sorted(names):
-        inner = schema.get("properties", {}).get(name, schema.get("additionalProperties", True))
-        found[name] = _value(random, inner, definitions, levels - 1)
-    return found
-
-
-def _array(random: Random, schema: dict[str, Any], definitions: dict[str, Any], levels: int) -> Any:
-    items = schema.get("items", True)
-    first = items if isinstance(items, list) else schema.get("prefixItems", [])
-    others = schema.get("additionalItems", True) if isinstance(items, list) else items
-    count = random.choice([0, 1, 2, 2, 3])
-    return [_value(random, first[i] if i < len(first) else others, definitions, levels - 1) for i in range(count)]
-
-
-def _any_value(random: Random, levels: int) -> Any:
-    if levels and random.random() < 0.3:
-        return {name: _any_value(random, levels - 1) for name in random.sample([*NAMES, "x-d", "ba"], 2)}
-    if levels and random.random() < 0.2:
-        return [_any_value(random, levels - 1) for _ in range(random.choice([1, 2, 3]))]
-    return copy.deepcopy(random.choice(VALUES))

@@ -49,6 +49,9 @@ class TinySchema(Schema):
         missing = [name for name in self._document.get("needs", ()) if name not in writer._document.get("fields", ())]
         return [Difference("FIELD_MISSING", f"/fields/{name}", f"The field '{name}' is missing") for name in missing]
 
+    def value_of(self, data: bytes, place: list[int]) -> Any:
+        return json.loads(data)
+
     def formatted(self, spelling: str) -> str:
         if spelling == "resolved" and self._references:
             return json.dumps({**self._document, "with": [one.text for one in self._references]}, separators=(",", ":"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin
 
@@ -10,15 +10,13 @@ import jsonschema_specifications
 from referencing import Resource
 
 from kmini.registry.formats.json_schema.drafts import DEFAULT_DRAFT, DRAFTS, Draft, draft_of, is_schema, places
-from kmini.registry.formats.json_schema.json_values import pointer
 from kmini.registry.formats.json_schema.metaschema import Metaschema
-from kmini.registry.formats.json_schema.nodes import Node
+from kmini.registry.formats.json_schema.nodes import Node, pointer
 from kmini.registry.formats.schema_format import InvalidSchema, ResolvedReference
+from kmini.registry.formats.values import MOST_LEVELS, is_deeper
 from kmini.web.strict_json import NotJson, read_json
 
 MOST_CHARACTERS: Final = 5 << 20
-MOST_LEVELS: Final = 100
-"""Objects and arrays inside each other in the text of a schema."""
 MOST_SCHEMAS: Final = 50_000
 """Schemas inside a schema."""
 
@@ -40,21 +38,11 @@ def parsed(text: str) -> Any:
         value = read_json(text)
     except NotJson as problem:
         raise InvalidSchema(f"The schema is no JSON: {problem}.") from problem
-    level: list[Any] = [value]
-    for _ in range(MOST_LEVELS + 1):
-        level = [inner for outer in level for inner in _members(outer)]
-        if not level:
-            return value
-    raise InvalidSchema(_TOO_DEEP)
-
-
-_TOO_DEEP: Final = f"The schema is too deep. Expected at most {MOST_LEVELS} objects and arrays inside each other."
-
-
-def _members(value: Any) -> Iterator[Any]:
-    """The objects and arrays directly inside a value."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (member for member in inner if isinstance(member, (dict, list)))
+    if is_deeper(value, MOST_LEVELS):
+        raise InvalidSchema(
+            f"The schema is too deep. Expected at most {MOST_LEVELS} objects and arrays inside each other."
+        )
+    return value
 
 
 def read_document(text: str, references: Sequence[ResolvedReference]) -> Document:

@@ -67,6 +67,7 @@ KEYWORDS: Final[dict[str, tuple[int, int]]] = {
     **dict.fromkeys(("$ref", "type", "enum", "allOf", "anyOf", "oneOf", "not"), ALWAYS),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), ALWAYS),
     **dict.fromkeys(("minLength", "maxLength", "pattern"), ALWAYS),
+    "format": (FIRST, 7),
     **dict.fromkeys(("items", "minItems", "maxItems", "uniqueItems"), ALWAYS),
     **dict.fromkeys(("properties", "patternProperties", "additionalProperties", "required"), ALWAYS),
     **dict.fromkeys(("minProperties", "maxProperties"), ALWAYS),
@@ -79,7 +80,8 @@ KEYWORDS: Final[dict[str, tuple[int, int]]] = {
     "$recursiveRef": (2019, 2019),
     **dict.fromkeys(("prefixItems", "$dynamicRef"), (2020, LAST)),
 }
-"""The keywords that decide whether a value is valid, with the first and the last draft that has them."""
+"""The keywords that decide whether a value is valid, with the first and the last draft that has them. As in Confluent's
+registry, `format` is one of them up to draft 7, as it makes a schema without `type` one of strings."""
 
 ONE_SCHEMA: Final = (
     *("additionalProperties", "additionalItems", "items", "not", "propertyNames", "contains", "if", "then", "else"),

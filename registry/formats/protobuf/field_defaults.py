@@ -13,16 +13,14 @@ from kmini.registry.formats.schema_format import InvalidSchema
 
 _Field = pb.FieldDescriptorProto
 
-_SIGNED = {
-    _Field.TYPE_INT32: 32,
-    _Field.TYPE_SINT32: 32,
-    _Field.TYPE_SFIXED32: 32,
-    _Field.TYPE_INT64: 64,
-    _Field.TYPE_SINT64: 64,
-    _Field.TYPE_SFIXED64: 64,
+INTEGERS = {
+    **dict.fromkeys((_Field.TYPE_INT32, _Field.TYPE_SINT32, _Field.TYPE_SFIXED32), (-1 << 31, (1 << 31) - 1)),
+    **dict.fromkeys((_Field.TYPE_INT64, _Field.TYPE_SINT64, _Field.TYPE_SFIXED64), (-1 << 63, (1 << 63) - 1)),
+    **dict.fromkeys((_Field.TYPE_UINT32, _Field.TYPE_FIXED32), (0, (1 << 32) - 1)),
+    **dict.fromkeys((_Field.TYPE_UINT64, _Field.TYPE_FIXED64), (0, (1 << 64) - 1)),
 }
-_UNSIGNED = {_Field.TYPE_UINT32: 32, _Field.TYPE_FIXED32: 32, _Field.TYPE_UINT64: 64, _Field.TYPE_FIXED64: 64}
-_FLOATS = (_Field.TYPE_FLOAT, _Field.TYPE_DOUBLE)
+"""The least and the greatest number of the types of integers."""
+FLOATS = (_Field.TYPE_FLOAT, _Field.TYPE_DOUBLE)
 
 
 def default_value(field: Any, option: Any) -> str:
@@ -30,10 +28,17 @@ def default_value(field: Any, option: Any) -> str:
     kind = field.type if field.HasField("type") else None  # a named type is known once the file is linked
     if field.label == _Field.LABEL_REPEATED:
         raise InvalidSchema(f'The field "{field.name}" is repeated, and so has no default.')
-    if kind is not None and (kind in _SIGNED or kind in _UNSIGNED):
-        return _integer_default(field, option)
-    if kind in _FLOATS:
-        return spelt_float(_float_of(field, option), kind)
+    if kind in INTEGERS:
+        least, most = INTEGERS[kind]
+        integer = integer_of(option)
+        if integer is None or not least <= integer <= most:
+            raise InvalidSchema(f'The default of the field "{field.name}" is no number that fits its type.')
+        return str(integer)
+    if kind in FLOATS:
+        number = number_of(option)
+        if number is None:
+            raise InvalidSchema(f'The default of the field "{field.name}" is no number.')
+        return spelt_float(number, kind)
     if kind == _Field.TYPE_BOOL and option.identifier_value in ("true", "false"):
         return str(option.identifier_value)
     if kind == _Field.TYPE_STRING and option.HasField("string_value"):
@@ -52,9 +57,9 @@ def spelt_default(field: Any) -> str:
     if field.type == _Field.TYPE_BYTES:
         return f'"{c_escaped(unescaped(field.default_value))}"'
     try:
-        if field.type in _FLOATS:
+        if field.type in FLOATS:
             return spelt_float(float(field.default_value), field.type)
-        if field.type in _SIGNED or field.type in _UNSIGNED:
+        if field.type in INTEGERS:
             return str(int(field.default_value, 0))
     except ValueError:
         raise InvalidSchema(f'The default of the field "{field.name}" is no number that fits its type.') from None
@@ -74,26 +79,21 @@ def c_escaped(data: bytes) -> str:
     return "".join(escapes.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in data)
 
 
-def _integer_default(field: Any, option: Any) -> str:
-    number = option.negative_int_value or option.positive_int_value
-    given = option.HasField("negative_int_value") or option.HasField("positive_int_value")
-    if field.type in _SIGNED:
-        bits = _SIGNED[field.type]
-        fits = -(1 << bits - 1) <= number < 1 << bits - 1
-    else:
-        fits = 0 <= number < 1 << _UNSIGNED[field.type]
-    if not (given and fits):
-        raise InvalidSchema(f'The default of the field "{field.name}" is no number that fits its type.')
-    return str(number)
+def integer_of(option: Any) -> int | None:
+    """The integer that an option's value is; None for another value."""
+    if option.HasField("positive_int_value"):
+        return int(option.positive_int_value)
+    return int(option.negative_int_value) if option.HasField("negative_int_value") else None
 
 
-def _float_of(field: Any, option: Any) -> float:
-    for member in ("double_value", "negative_int_value", "positive_int_value"):
-        if option.HasField(member):
-            return float(getattr(option, member))
+def number_of(option: Any) -> float | None:
+    """The number that an option's value is; None for another value."""
+    if option.HasField("double_value"):
+        return float(option.double_value)
     if option.identifier_value in ("inf", "nan"):
         return float(option.identifier_value)
-    raise InvalidSchema(f'The default of the field "{field.name}" is no number.')
+    number = integer_of(option)
+    return None if number is None else float(number)
 
 
 def spelt_float(number: float, kind: Any) -> str:

@@ -8,19 +8,21 @@ from typing import Any
 from google.protobuf import descriptor, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError
 
-from kmini.registry.formats.protobuf.field_defaults import c_escaped, quoted, spelt_float
+from kmini.registry.formats.protobuf.field_defaults import (
+    FLOATS,
+    INTEGERS,
+    c_escaped,
+    integer_of,
+    number_of,
+    quoted,
+    spelt_float,
+)
 from kmini.registry.formats.protobuf.linking import KindOf
 from kmini.registry.formats.protobuf.names import resolve
 from kmini.registry.formats.protobuf.walk import Declaration, each_declaration
 from kmini.registry.formats.schema_format import InvalidSchema
 
 _Field = descriptor.FieldDescriptor
-_INTEGERS = {
-    _Field.CPPTYPE_INT32: (-1 << 31, (1 << 31) - 1),
-    _Field.CPPTYPE_INT64: (-1 << 63, (1 << 63) - 1),
-    _Field.CPPTYPE_UINT32: (0, (1 << 32) - 1),
-    _Field.CPPTYPE_UINT64: (0, (1 << 64) - 1),
-}
 
 
 def interpret_own_options(file: Any) -> bool:
@@ -135,18 +137,18 @@ class _Interpreter:
             raise self._wrong("its value lacks a required field")
 
     def _value(self, field: Any, option: Any) -> Any:
-        kind = field.cpp_type
-        if kind in _INTEGERS and (integer := _integer(option)) is not None:
-            least, most = _INTEGERS[kind]
+        kind = field.type
+        if kind in INTEGERS and (integer := integer_of(option)) is not None:
+            least, most = INTEGERS[kind]
             if least <= integer <= most:
                 return integer
-        elif kind in (_Field.CPPTYPE_FLOAT, _Field.CPPTYPE_DOUBLE) and (number := _number(option)) is not None:
+        elif kind in FLOATS and (number := number_of(option)) is not None:
             return number
-        elif kind == _Field.CPPTYPE_BOOL and option.identifier_value in ("true", "false"):
+        elif kind == _Field.TYPE_BOOL and option.identifier_value in ("true", "false"):
             return option.identifier_value == "true"
-        elif kind == _Field.CPPTYPE_ENUM and (value := field.enum_type.values_by_name.get(option.identifier_value)):
+        elif kind == _Field.TYPE_ENUM and (value := field.enum_type.values_by_name.get(option.identifier_value)):
             return value.number
-        elif kind == _Field.CPPTYPE_STRING and option.HasField("string_value"):
+        elif kind in (_Field.TYPE_STRING, _Field.TYPE_BYTES) and option.HasField("string_value"):
             return self._string(field, option.string_value)
         raise self._wrong("its value does not suit its type")
 
@@ -247,18 +249,3 @@ def _is_set(message: Any, field: Any) -> bool:
     if field.has_presence:
         return bool(message.HasField(field.name))
     return bool(getattr(message, field.name) != field.default_value)
-
-
-def _integer(option: Any) -> int | None:
-    if option.HasField("positive_int_value"):
-        return int(option.positive_int_value)
-    return int(option.negative_int_value) if option.HasField("negative_int_value") else None
-
-
-def _number(option: Any) -> float | None:
-    if option.HasField("double_value"):
-        return float(option.double_value)
-    if option.identifier_value in ("inf", "nan"):
-        return float(option.identifier_value)
-    number = _integer(option)
-    return None if number is None else float(number)

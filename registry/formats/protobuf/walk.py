@@ -27,6 +27,10 @@ class Declaration(NamedTuple):
     scope: str
     """Where names in its options are looked up."""
     told: str
+    kind: str = ""
+    """What its name stands for: message, enum, value, field, extension, oneof, service or method. Empty without one."""
+    name: str = ""
+    """The full name."""
 
 
 def joined(scope: str, name: str) -> str:
@@ -80,47 +84,37 @@ def each_declaration(file: Any) -> Iterator[Declaration]:
     yield Declaration(file, file.package, "The file")
     for name, message in each_message(file):
         outer = name.rpartition(".")[0]
-        yield Declaration(message, outer, f'The message "{name}"')
+        yield Declaration(message, outer, f'The message "{name}"', "message", name)
         for oneof in message.oneof_decl:
-            yield Declaration(oneof, name, f'The oneof "{joined(name, oneof.name)}"')
+            inner = joined(name, oneof.name)
+            yield Declaration(oneof, name, f'The oneof "{inner}"', "oneof", inner)
         for extensions in message.extension_range:
             yield Declaration(extensions, outer, f'The extensions {extensions.start} and on of "{name}"')
-    for scope, field, _ in each_field(file):
-        yield Declaration(field, scope, f'The field "{joined(scope, field.name)}"')
+    for scope, field, extends in each_field(file):
+        name = joined(scope, field.name)
+        yield Declaration(field, scope, f'The field "{name}"', "extension" if extends else "field", name)
     for name, enum in each_enum(file):
         outer = name.rpartition(".")[0]
-        yield Declaration(enum, outer, f'The enum "{name}"')
+        yield Declaration(enum, outer, f'The enum "{name}"', "enum", name)
         for value in enum.value:
-            yield Declaration(value, outer, f'The value "{joined(name, value.name)}"')
+            told = f'The value "{joined(name, value.name)}"'
+            yield Declaration(value, outer, told, "value", joined(outer, value.name))
     for service in file.service:
         name = joined(file.package, service.name)
-        yield Declaration(service, file.package, f'The service "{name}"')
+        yield Declaration(service, file.package, f'The service "{name}"', "service", name)
         for method in service.method:
-            yield Declaration(method, name, f'The method "{joined(name, method.name)}"')
+            inner = joined(name, method.name)
+            yield Declaration(method, name, f'The method "{inner}"', "method", inner)
 
 
 def symbols_of(file: Any) -> dict[str, str]:
-    """The full names that a file declares, with their kinds: package, message, enum, value, field, extension, oneof,
-    service, method."""
+    """The full names that a file declares, with their kinds: those of `Declaration`, and package."""
     symbols = {}
     package = file.package
     while package:
         symbols[package] = "package"
         package = package.rpartition(".")[0]
-    for name, message in each_message(file):
-        symbols[name] = "message"
-        symbols.update({joined(name, oneof.name): "oneof" for oneof in message.oneof_decl})
-    for scope, field, extends in each_field(file):
-        symbols[joined(scope, field.name)] = "extension" if extends else "field"
-    for name, enum in each_enum(file):
-        symbols[name] = "enum"
-        scope = name.rpartition(".")[0]
-        symbols.update({joined(scope, value.name): "value" for value in enum.value})
-    for service in file.service:
-        name = joined(file.package, service.name)
-        symbols[name] = "service"
-        symbols.update({joined(name, method.name): "method" for method in service.method})
-    return symbols
+    return symbols | {declared.name: declared.kind for declared in each_declaration(file) if declared.kind}
 
 
 def _holders(file: Any) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,5 @@
-"""JSON Schemas are compared as Confluent documents it, and no reader is taken that refuses what the writer writes."""
+"""JSON Schemas are compared by the published rules of Confluent's registry: `SchemaDiff` and its fellows for strings,
+numbers, enumerations, objects, arrays, combined schemas and `not`."""
 
 from __future__ import annotations
 
@@ -54,12 +55,10 @@ COMPATIBLE = {
     "a pattern is taken away": (STRING, {"type": "string", "pattern": "^a"}),
     "the same pattern stays": ({"type": "string", "pattern": "(a+)+$"}, {"pattern": "(a+)+$", "type": "string"}),
     "a wider range is taken": ({"minimum": 1, "maximum": 9}, {"type": "number", "minimum": 2, "maximum": 8}),
-    "a limit becomes inclusive": ({"minimum": 1}, {"type": "number", "exclusiveMinimum": 1}),
     "a divisor is taken": ({"multipleOf": 5}, {"type": "integer", "multipleOf": 10}),
-    "a fraction divides whole numbers": ({"multipleOf": 0.5}, INTEGER),
+    "a fraction divides another": ({"multipleOf": 0.5}, {"type": "number", "multipleOf": 1.5}),
     "a value is added to an enumeration": ({"enum": ["a", "b", "c"]}, {"enum": ["b", "a"]}),
-    "an enumeration becomes a type": (STRING, {"enum": ["a"]}),
-    "a constant becomes an enumeration": ({"enum": [None, 1]}, {"const": None}),
+    "an enumeration of a type becomes the type": (STRING, {"type": "string", "enum": ["a"]}),
     "an optional property is added to a closed model": (closed({"a": STRING, "b": STRING}), closed({"a": STRING})),
     "a property without rules is added to an open model": (an_object({"a": STRING, "b": {}}), an_object({"a": STRING})),
     "a property is removed from an open model": (an_object({"a": STRING}), an_object({"a": STRING, "b": STRING})),
@@ -98,16 +97,48 @@ COMPATIBLE = {
     "an alternative is added": ({"oneOf": [STRING, NULL, INTEGER]}, {"oneOf": [STRING, NULL]}),
     "a type becomes one of several": ({"oneOf": [STRING, NULL]}, STRING),
     "oneOf becomes anyOf": ({"anyOf": [STRING, NUMBER]}, {"oneOf": [STRING, INTEGER]}),
-    "allOf becomes anyOf": ({"anyOf": [STRING, INTEGER]}, {"allOf": [STRING, {"maxLength": 3}]}),
-    "a list of types becomes oneOf": ({"oneOf": [NULL, STRING]}, {"type": ["string", "null"]}),
+    "allOf becomes anyOf": ({"anyOf": [STRING, INTEGER]}, {"allOf": [STRING]}),
+    "allOf of one schema becomes oneOf": ({"oneOf": [STRING, INTEGER]}, {"allOf": [STRING]}),
+    "anyOf of one schema becomes allOf of one": ({"allOf": [STRING]}, {"anyOf": [STRING]}),
+    "anyOf of one schema becomes oneOf of several": ({"oneOf": [NUMBER, STRING]}, {"anyOf": [STRING]}),
+    "a type becomes allOf of one schema": ({"allOf": [STRING]}, STRING),
+    "allOf says the same twice": ({"allOf": [STRING, STRING]}, {"allOf": [STRING]}),
+    "allOf changes its order": (
+        {"allOf": [{"maxLength": 5}, {"enum": ["a"]}]},
+        {"allOf": [{"enum": ["a"]}, {"maxLength": 5}]},
+    ),
+    "oneOf becomes a list of types": ({"type": ["string", "null"]}, {"oneOf": [NULL, STRING]}),
+    "a list of types grows": ({"type": ["integer", "string", "null"]}, {"type": ["string", "null"]}),
+    "alternatives change their order": ({"anyOf": [STRING, NUMBER]}, {"anyOf": [NUMBER, STRING]}),
+    "an alternative that is there twice counts once": ({"oneOf": [STRING]}, {"oneOf": [STRING, STRING]}),
+    "alternatives that take the same value count as others": ({"oneOf": [NUMBER, INTEGER]}, INTEGER),
+    "alternatives find partners whatever is tried first": (
+        {"anyOf": [NUMBER, INTEGER]},
+        {"anyOf": [INTEGER, {"type": "number", "maximum": 1}]},
+    ),
     "an alternative with another constant is added": (cases("a", "b", "c"), cases("a", "b")),
     "a schema of allOf is taken away": ({"allOf": [STRING]}, {"allOf": [STRING, {"maxLength": 3}]}),
     "two schemas of allOf are one": ({"type": "string", "maxLength": 3}, {"allOf": [STRING, {"maxLength": 3}]}),
     "not stays": ({"not": {"pattern": "a"}}, {"not": {"pattern": "a"}}),
     "not is taken away": ({}, {"not": STRING}),
-    "not refuses what is not written": ({"not": STRING}, INTEGER),
+    "not refuses less": ({"not": INTEGER}, {"not": NUMBER}),
     "a condition stays": ({"if": STRING, "then": {"minLength": 1}}, {"if": STRING, "then": {"minLength": 1}}),
-    "a condition is implied": ({"if": STRING, "then": {"minLength": 1}}, {"type": "string", "minLength": 2}),
+    "a condition changes": ({"if": STRING, "then": {"minLength": 2}}, {"if": STRING, "then": {"minLength": 1}}),
+    "contains is no difference in draft 7": ({"contains": STRING}, {"type": "array"}),
+    "names of properties are not compared": ({"propertyNames": {"maxLength": 1}}, {"type": "object"}),
+    "schemas of patterns are not compared": (
+        an_object({}, patternProperties={"(a|b)": STRING}),
+        an_object({}, patternProperties={"(b|a)": INTEGER}),
+    ),
+    "a schema of unevaluated items is taken away": (
+        {"$schema": LATEST, "type": "array"},
+        {"$schema": LATEST, "type": "array", "unevaluatedItems": False},
+    ),
+    "an added property is covered by unevaluatedProperties": (
+        {"$schema": LATEST, **an_object({"a": NUMBER}, unevaluatedProperties=INTEGER)},
+        {"$schema": LATEST, **an_object({}, unevaluatedProperties=INTEGER)},
+    ),
+    "a reference to itself in a sum": ({"anyOf": [{"$ref": "#"}, STRING]}, INTEGER),
     "a format is a note": ({"type": "string", "format": "date"}, STRING),
     "notes are notes": ({"type": "string", "title": "x", "default": "y", "$comment": "z"}, STRING),
     "true takes all": (True, {"type": "string"}),
@@ -121,9 +152,67 @@ COMPATIBLE = {
 """Reader and writer of changes that are compatible, by the claim."""
 
 REFUSED = {
-    "a number is no integer": (INTEGER, NUMBER, "TYPE_NARROWED", "#/type"),
-    "a string is no number": (NUMBER, STRING, "TYPE_CHANGED", "#/type"),
-    "null is not taken any more": (STRING, {"type": ["string", "null"]}, "TYPE_NARROWED", "#/type"),
+    "a number is no integer": (INTEGER, NUMBER, "TYPE_NARROWED", "#/"),
+    "a string is no number": (NUMBER, STRING, "TYPE_CHANGED", "#/"),
+    "null is not taken any more": (STRING, {"type": ["string", "null"]}, "TYPE_CHANGED", "#/"),
+    "an enumeration without a type is no type": (STRING, {"enum": ["a"]}, "TYPE_CHANGED", "#/"),
+    "a constant is no enumeration": ({"enum": [None, 1]}, {"const": None}, "TYPE_CHANGED", "#/"),
+    "a type is an enumeration, too": ({"type": "string", "enum": ["a"]}, STRING, "TYPE_CHANGED", "#/"),
+    "a format makes a number a string, too": ({**INTEGER, "format": "int64"}, INTEGER, "TYPE_CHANGED", "#/"),
+    "a limit becomes inclusive": ({"minimum": 1}, {"exclusiveMinimum": 1}, "MINIMUM_ADDED", "#/minimum"),
+    "not refuses another type": ({"not": INTEGER}, {"not": STRING}, "NOT_TYPE_EXTENDED", "#/not"),
+    "not is no type": ({"not": STRING}, INTEGER, "TYPE_CHANGED", "#/"),
+    "a pattern changes": ({"pattern": "^ab"}, {"pattern": "^abc"}, "PATTERN_CHANGED", "#/pattern"),
+    "a schema of items is added": ({"items": STRING}, {"type": "array"}, "SCHEMA_ADDED", "#/items"),
+    "contains is a count since 2019-09": (
+        {"$schema": LATEST, "contains": STRING},
+        {"$schema": LATEST, "type": "array"},
+        "MIN_CONTAINS_ADDED",
+        "#/minContains",
+    ),
+    "unevaluated properties are refused": (
+        {"$schema": LATEST, **an_object({}, unevaluatedProperties=False)},
+        {"$schema": LATEST, **an_object({})},
+        "UNEVALUATED_PROPERTIES_REMOVED",
+        "#/unevaluatedProperties",
+    ),
+    "unevaluated items get a schema": (
+        {"$schema": LATEST, "type": "array", "unevaluatedItems": STRING},
+        {"$schema": LATEST, "type": "array"},
+        "UNEVALUATED_ITEMS_NARROWED",
+        "#/unevaluatedItems",
+    ),
+    "a schema of unevaluated items changes": (
+        {"$schema": LATEST, "type": "array", "unevaluatedItems": STRING},
+        {"$schema": LATEST, "type": "array", "unevaluatedItems": INTEGER},
+        "TYPE_CHANGED",
+        "#/unevaluatedItems",
+    ),
+    "anyOf of one schema becomes allOf of two": (
+        {"allOf": [NUMBER, STRING]},
+        {"anyOf": [STRING]},
+        "COMBINED_TYPE_CHANGED",
+        "#/",
+    ),
+    "a type becomes allOf of two schemas": ({"allOf": [NUMBER, STRING]}, STRING, "TYPE_CHANGED", "#/"),
+    "anyOf of two schemas becomes oneOf": (
+        {"oneOf": [STRING]},
+        {"anyOf": [NUMBER, STRING]},
+        "COMBINED_TYPE_CHANGED",
+        "#/",
+    ),
+    "a list of types is no oneOf": (
+        {"oneOf": [NULL, STRING]},
+        {"type": ["string", "null"]},
+        "COMBINED_TYPE_CHANGED",
+        "#/",
+    ),
+    "two schemas of allOf need two alternatives": (
+        {"anyOf": [STRING, INTEGER]},
+        {"allOf": [STRING, {"maxLength": 3}]},
+        "COMBINED_TYPE_SUBSCHEMAS_CHANGED",
+        "#/",
+    ),
     "a string is too long": ({"maxLength": 3}, {"maxLength": 4}, "MAX_LENGTH_DECREASED", "#/maxLength"),
     "a string may be too long": ({"maxLength": 3}, STRING, "MAX_LENGTH_ADDED", "#/maxLength"),
     "a string is too short": ({"minLength": 3}, {"minLength": 2}, "MIN_LENGTH_INCREASED", "#/minLength"),
@@ -151,7 +240,6 @@ REFUSED = {
     "a value is removed": ({"enum": ["a"]}, {"enum": ["a", "b"]}, "ENUM_ARRAY_NARROWED", "#/enum"),
     "a value is replaced": ({"enum": ["a", "c"]}, {"enum": ["a", "b"]}, "ENUM_ARRAY_CHANGED", "#/enum"),
     "a constant changed": ({"const": 1}, {"const": True}, "ENUM_ARRAY_CHANGED", "#/const"),
-    "values are listed": ({"enum": ["a"]}, STRING, "ENUM_ARRAY_NARROWED", "#/enum"),
     "a property is added to an open model": (
         an_object({"a": STRING, "b": STRING}),
         an_object({"a": STRING}),
@@ -169,18 +257,6 @@ REFUSED = {
         closed({"a": STRING, "b/c": STRING}),
         "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL",
         "#/properties/b~1c",
-    ),
-    "an added property is not covered": (
-        an_object({"b": INTEGER}, additionalProperties=STRING),
-        an_object({}, additionalProperties=STRING),
-        "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
-        "#/properties/b",
-    ),
-    "a removed property is not covered": (
-        an_object({}, additionalProperties=STRING),
-        an_object({"b": INTEGER}, additionalProperties=STRING),
-        "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
-        "#/properties/b",
     ),
     "a property became required": (
         an_object({"a": STRING}, "a"),
@@ -204,7 +280,7 @@ REFUSED = {
         an_object({"a": an_object({"b": INTEGER})}),
         an_object({"a": an_object({"b": STRING})}),
         "TYPE_CHANGED",
-        "#/properties/a/properties/b/type",
+        "#/properties/a/properties/b",
     ),
     "a dependency is added": (
         an_object({}, dependencies={"a": ["b"]}),
@@ -230,7 +306,7 @@ REFUSED = {
         "MAX_PROPERTIES_DECREASED",
         "#/maxProperties",
     ),
-    "items changed": ({"items": INTEGER}, {"type": "array", "items": NUMBER}, "TYPE_NARROWED", "#/items/type"),
+    "items changed": ({"items": INTEGER}, {"type": "array", "items": NUMBER}, "TYPE_NARROWED", "#/items"),
     "fewer items are taken": ({"maxItems": 1}, {"type": "array", "maxItems": 2}, "MAX_ITEMS_DECREASED", "#/maxItems"),
     "items have to be there": ({"minItems": 1}, {"type": "array"}, "MIN_ITEMS_ADDED", "#/minItems"),
     "items have to differ": ({"uniqueItems": True}, {"type": "array"}, "UNIQUE_ITEMS_ADDED", "#/uniqueItems"),
@@ -252,68 +328,70 @@ REFUSED = {
         "ADDITIONAL_ITEMS_REMOVED",
         "#/additionalItems",
     ),
-    "an alternative is removed": ({"oneOf": [STRING]}, {"oneOf": [STRING, NULL]}, "SUM_TYPE_NARROWED", "#/oneOf"),
-    "alternatives are removed at once": (STRING, {"anyOf": [STRING, NULL]}, "SUM_TYPE_NARROWED", "#/"),
+    "an alternative is removed": ({"oneOf": [STRING]}, {"oneOf": [STRING, NULL]}, "SUM_TYPE_NARROWED", "#/"),
+    "alternatives are removed at once": (STRING, {"anyOf": [STRING, NULL]}, "TYPE_CHANGED", "#/"),
     "an alternative changed": (
         {"anyOf": [STRING, INTEGER]},
         {"anyOf": [STRING, NULL]},
         "COMBINED_TYPE_SUBSCHEMAS_CHANGED",
-        "#/anyOf",
-    ),
-    "two alternatives take the same value": (
-        {"oneOf": [NUMBER, INTEGER]},
-        INTEGER,
-        "COMBINED_TYPE_SUBSCHEMAS_CHANGED",
-        "#/oneOf",
+        "#/",
     ),
     "a schema of allOf is added": (
         {"allOf": [STRING, {"maxLength": 3}]},
         {"allOf": [STRING]},
         "PRODUCT_TYPE_EXTENDED",
-        "#/allOf/1",
+        "#/",
     ),
     "false takes nothing": (False, STRING, "TYPE_CHANGED", "#/"),
     "a definition changed": (
         {"definitions": {"d": INTEGER}, "properties": {"a": {"$ref": "#/definitions/d"}}},
         {"definitions": {"d": NUMBER}, "properties": {"a": {"$ref": "#/definitions/d"}}},
         "TYPE_NARROWED",
-        "#/properties/a/type",
+        "#/properties/a",
     ),
 }
 """Reader, writer, kind and path of the one difference of changes that are not compatible, by the claim."""
 
+UNCOVERED = {
+    "an added property is not covered": (
+        an_object({"b": INTEGER}, additionalProperties=STRING),
+        an_object({}, additionalProperties=STRING),
+        "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "#/properties/b",
+    ),
+    "a removed property is not covered": (
+        an_object({}, additionalProperties=STRING),
+        an_object({"b": INTEGER}, additionalProperties=STRING),
+        "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "#/properties/b",
+    ),
+    "an added item is not covered": (
+        {"items": [STRING, INTEGER], "additionalItems": STRING},
+        {"items": [STRING], "additionalItems": STRING},
+        "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "#/items/1",
+    ),
+    "a removed item is not covered": (
+        {"$schema": LATEST, "prefixItems": [STRING], "items": STRING},
+        {"$schema": LATEST, "prefixItems": [STRING, INTEGER], "items": STRING},
+        "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "#/items/1",
+    ),
+}
+"""Reader, writer, kind and path of what the other side's schema for the rest does not take, by the claim."""
+
 DOUBTED = {
-    "not": ({"not": INTEGER}, {"not": STRING}, "not at #/not"),
-    "if": ({"if": STRING, "then": {"minLength": 2}}, {"if": STRING, "then": {"minLength": 1}}, "if at #/if"),
-    "contains": ({"contains": STRING}, {"type": "array"}, "contains at #/contains"),
-    "pattern": ({"pattern": "^ab"}, {"type": "string", "pattern": "^abc"}, "pattern at #/pattern"),
     "patternProperties": (
         an_object({}, patternProperties={"(a|b)": STRING}),
-        an_object({}, patternProperties={"(b|a)": STRING}),
-        "patternProperties at #/patternProperties/(a|b)",
-    ),
-    "oneOf": (
-        {"oneOf": [an_object({"a": STRING}), an_object({"b": STRING})]},
-        an_object({"a": STRING}),
-        "oneOf at #/oneOf",
-    ),
-    "oneOf with a shared limit": (
-        {"oneOf": [{"type": "number", "maximum": 5}, {"type": "number", "minimum": 5}]},
-        {"type": "number", "maximum": 5},
-        "oneOf at #/oneOf",
-    ),
-    "unevaluatedProperties": (
-        {"$schema": LATEST, "allOf": [an_object({"a": STRING})], "unevaluatedProperties": False},
-        {"$schema": LATEST, "allOf": [closed({"a": STRING})]},
-        "unevaluatedProperties at #/unevaluatedProperties",
+        an_object({"b": STRING}),
+        "patternProperties",
     ),
     "$dynamicRef": (
         {"$schema": LATEST, "$dynamicAnchor": "n", "properties": {"a": {"$dynamicRef": "#n"}}},
         {"$schema": LATEST, "properties": {"a": STRING}},
-        "$dynamicRef at #/properties/a/$dynamicRef",
+        "$dynamicRef",
     ),
-    "a reference to itself": ({"$ref": "#"}, STRING, "$ref at #"),
-    "a reference to itself in a sum": ({"anyOf": [{"$ref": "#"}, STRING]}, INTEGER, "$ref at #/anyOf/0"),
+    "a reference to itself": ({"$ref": "#"}, STRING, "$ref"),
     "another dialect": ({"$schema": "http://example/mine", "type": "string"}, STRING, "$schema at #/$schema"),
 }
 """Reader, writer and what is named of changes that cannot be judged."""
@@ -330,12 +408,18 @@ def test_refused(claim: str) -> None:
     assert kinds(reader, writer) == [(kind, path)]
 
 
+@pytest.mark.parametrize("claim", UNCOVERED)
+def test_what_is_not_covered_is_named_with_the_reason(claim: str) -> None:
+    reader, writer, kind, path = UNCOVERED[claim]
+    assert kinds(reader, writer) == [("TYPE_CHANGED", path), (kind, path)]
+
+
 @pytest.mark.parametrize("claim", DOUBTED)
 def test_doubted(claim: str) -> None:
     reader, writer, named = DOUBTED[claim]
     with pytest.raises(CannotCompare) as refused:
         kinds(reader, writer)
-    assert f"cannot compare {named}. " in str(refused.value)
+    assert f"cannot compare {named}" in str(refused.value)
     assert "level NONE registers the schema" in str(refused.value)
     assert kinds(reader, reader) == []
 
@@ -343,11 +427,6 @@ def test_doubted(claim: str) -> None:
 def test_a_difference_is_told_in_a_sentence() -> None:
     (found,) = read(closed({"a": STRING}, "a")).differences(read(closed({"a": STRING})))
     assert found.told == "The reader requires the property 'a', and the writer does not."
-
-
-def test_a_certain_difference_is_told_beside_what_cannot_be_judged() -> None:
-    reader, writer = {**INTEGER, "not": {"const": 1}}, {**NUMBER, "not": {"const": 2}}
-    assert kinds(reader, writer) == [("TYPE_NARROWED", "#/type")]
 
 
 def tree(value: Any) -> dict[str, Any]:
@@ -359,7 +438,7 @@ def tree(value: Any) -> dict[str, Any]:
 def test_a_schema_that_refers_to_itself_is_compared() -> None:
     assert kinds(tree(NUMBER), tree(INTEGER)) == []
     found = kinds(tree(INTEGER), tree(NUMBER))
-    assert ("TYPE_NARROWED", "#/properties/value/type") in found
+    assert ("TYPE_NARROWED", "#/properties/value") in found
     assert {kind for kind, _ in found} == {"TYPE_NARROWED"}
 
 
@@ -370,13 +449,13 @@ def test_every_draft_is_read_and_compared(draft: str) -> None:
     assert kinds(writer, reader) == []
 
 
-def test_a_limit_of_draft_4_is_exclusive_by_a_second_keyword() -> None:
+def test_number_schema_diff_does_not_compare_the_second_keyword_of_an_exclusive_limit_of_draft_4() -> None:
     inclusive = {"$schema": DRAFT_4, "type": "number", "minimum": 1}
     exclusive = {**inclusive, "exclusiveMinimum": True}
     assert kinds(inclusive, exclusive) == []
-    assert kinds(exclusive, inclusive) == [("MINIMUM_INCREASED", "#/minimum")]
+    assert kinds(exclusive, inclusive) == []
 
 
 def test_a_keyword_of_a_later_draft_says_nothing() -> None:
     assert kinds({"$schema": DRAFT_4, "const": 1}, {"$schema": DRAFT_4}) == []
-    assert kinds({"const": 1}, {}) == [("ENUM_ARRAY_NARROWED", "#/const")]
+    assert kinds({"const": 1}, {}) == [("TYPE_CHANGED", "#/")]

@@ -10,9 +10,8 @@ import pytest
 from google.protobuf import descriptor_pb2 as pb
 
 from kmini.registry.formats.protobuf.files import Files
-from kmini.registry.formats.protobuf.message_parser import SCALARS
 from kmini.registry.formats.protobuf.options import in_pool
-from kmini.registry.formats.protobuf.parser import parse
+from kmini.registry.formats.protobuf.parser import SCALARS, parse
 from kmini.registry.formats.protobuf.writing import write
 from kmini.registry.formats.schema_format import InvalidSchema
 from support.protoc import compiled
