@@ -221,7 +221,7 @@ def _lines(variable: str, value: str) -> dict[str, str]:
     from kmini.broker.settings.broker_config import ALIASES, BROKER_KEYS
     from kmini.broker.settings.ignored_keys import is_ignored
     from kmini.broker.settings.properties import parse_properties
-    from kmini.storage.config_key import closest
+    from kmini.protocol.similar_names import similar_names
 
     key = key_of(PREFIX + variable.removeprefix("KAFKA_CFG_").removeprefix(PREFIX))
     try:
@@ -232,7 +232,10 @@ def _lines(variable: str, value: str) -> dict[str, str]:
         if not (name in BROKER_KEYS or name in ALIASES or is_ignored(name)):
             settings = map(variable_of, (*BROKER_KEYS, *ALIASES))
             known = [*settings, *NOT_SETTINGS, *OTHER_IMAGES_VARIABLES, *PROGRAM_VARIABLES]
-            raise click.UsageError(f"{variable}: there is no setting {name}{closest(variable_of(name), known)}")
+            by_rest = {one.removeprefix(PREFIX): one for one in known}  # all are similar in their prefix
+            near = similar_names(variable_of(name).removeprefix(PREFIX), by_rest)
+            hint = f" (did you mean {by_rest[near[0]]}?)" if near else ""
+            raise click.UsageError(f"{variable}: there is no setting {name}{hint}")
     return lines
 
 

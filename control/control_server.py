@@ -36,6 +36,7 @@ from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTES, Route
 from kmini.control.schema_decoding import SchemaDecoding
 from kmini.control.subject_control import SubjectControl
 from kmini.control.topic_view import TopicView
+from kmini.protocol.similar_names import similar_names
 from kmini.testkit.contents import RecordPage
 from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.handle import waits_for_its_caller
@@ -421,15 +422,13 @@ async def _given(request: Request) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _nearest_path(path: str) -> str:
     """The end of a sentence about a path that does not exist: the most similar one, with the same names in it."""
-    from difflib import get_close_matches  # not needed before
-
     parts = path.removeprefix(PREFIX).rstrip("/").split("/")
     paths = [
         PREFIX + "/".join(own if part.startswith("{") else part for own, part in zip(parts, wanted, strict=True))
         for wanted in (route.path.split("/") for route in ROUTES)
         if len(wanted) == len(parts)
     ]
-    near = get_close_matches(path, paths, n=1, cutoff=0.6)
+    near = similar_names(path, paths)
     return f"; nearest: {near[0]}" if near else ""
 
 

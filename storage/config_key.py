@@ -11,6 +11,8 @@ Parsing, DescribeConfigs, `config/server.properties` and the reference page all 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from ..protocol.similar_names import similar_names
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -312,7 +314,5 @@ def shorten(text: str) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Return ` (did you mean ...?)` if one of the known names is near, else an empty text."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name[:100], list(known), n=1, cutoff=0.75)
+    near = similar_names(name, known)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kmini.broker.scheduler import Turn
+from kmini.protocol.similar_names import similar_names
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.storage.log import PartitionLog
 from kmini.testkit.contents import Record, hidden, shown, shown_batches
@@ -237,11 +238,9 @@ def _similarity(key: bytes, other: bytes | None) -> float:
 
 def _similar_topic(operations: Operations, topic: str) -> list[str]:
     """A phrase about the topic with the most similar name among those that hold records."""
-    from difflib import get_close_matches  # start-up time counts
-
     counts: dict[str, list[Record]] = {}
     names = [name for name in operations.topic_names() if name != topic and not is_internal(name)]
-    for name in get_close_matches(topic, names, n=3):
+    for name in similar_names(topic, names, 3):
         counts[name] = [
             record
             for log in operations.logs(name)

@@ -18,6 +18,7 @@ from kmini.broker.journal.request_journal import RequestJournal
 from kmini.broker.journal.selection import NO_ERROR, Predicate, Selection
 from kmini.protocol.api_keys import API_NAMES
 from kmini.protocol.errors import ExpectationFailed, InvalidArgument, InvalidState, error_names
+from kmini.protocol.similar_names import similar_names
 from kmini.testkit.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.testkit.operations import Operations
 from kmini.testkit.waiting import NotInTime
@@ -183,9 +184,7 @@ def _selection(api: str | None, what: What) -> Selection:
 def _check_known(argument: str, name: str, names: Iterable[str]) -> None:
     known = [*names]
     if name not in known:
-        from difflib import get_close_matches  # start-up time counts
-
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        near = similar_names(name, known, 3)
         raise InvalidArgument(
             f"{argument}={name!r}: Kafka has none of this name" + (f"; near: {', '.join(near)}" if near else "")
         )

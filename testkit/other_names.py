@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kmini.protocol.similar_names import similar_names
+
 ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "SharedMethods": {
         "port": 'bootstrap_servers, which is "host:port"',
@@ -125,7 +127,5 @@ def unknown_keyword(keywords: Iterable[str], parameters: Iterable[str]) -> str:
 
 def similar(name: str, names: Iterable[str]) -> str:
     """The end of a sentence about a name that does not exist: the most similar one, if one is similar."""
-    import difflib  # not needed before
-
-    near = difflib.get_close_matches(name, [*names], n=1)
+    near = similar_names(name, names)
     return f" (did you mean {near[0]!r}?)" if near else ""

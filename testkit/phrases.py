@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
+from kmini.protocol.similar_names import similar_names
+
 SHOWN = 10
 """Most names in an error message."""
 
@@ -24,9 +26,7 @@ def there_is_no(what: str, name: str, names: Iterable[str]) -> str:
     """Say that there is no `what` of this name, and which there are: "there is no topic ordres; there are: orders"."""
     known = sorted(names)
     if len(known) > SHOWN:
-        import difflib  # start-up time counts
-
-        similar = difflib.get_close_matches(name, known, n=SHOWN)
+        similar = similar_names(name, known, SHOWN)
         others = [other for other in known if other not in similar]
         known = [*similar, *others[: SHOWN - len(similar)], f"and {len(known) - SHOWN} more"]
     return f"there is no {what} {name}; " + (f"there are: {', '.join(known)}" if known else "there are none")
@@ -34,9 +34,7 @@ def there_is_no(what: str, name: str, names: Iterable[str]) -> str:
 
 def nearest(name: str, names: Collection[str]) -> str:
     """The end of a sentence about a name that does not exist: "; nearest: 'orders'", or which names there are."""
-    import difflib
-
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = similar_names(name, names)
     if near:
         return f"; nearest: {near[0]!r}"
     shown = sorted(names)[:MOST_LISTED]

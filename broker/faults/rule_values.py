@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
 from ...protocol.errors import InvalidArgument, InvalidType, error_named, error_names
+from ...protocol.similar_names import similar_names
 from ..clock import milliseconds
 from .acts import (
     ACTS,
@@ -30,11 +31,8 @@ _RATE_UNITS = {"B": 1, "KB": 1_000, "KiB": 1_024, "MB": 1_000_000, "MiB": 1 << 2
 
 def nearest(name: object, names: Iterable[str]) -> str:
     """Which of these names is meant, as the end of a message: "; did you mean Fetch?"; empty if none is near."""
-    import difflib  # start-up time counts
-
-    by_fold = {known.casefold(): known for known in names}
-    found = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=0.5)
-    return f"; did you mean {by_fold[found[0]]}?" if found else ""
+    found = similar_names(str(name), names)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def choices(name: object, names: Iterable[str], what: str) -> str:
