@@ -77,7 +77,12 @@ def _lag(source: Any) -> int | None:
 
 
 def _offsets(reported: Any) -> dict[tuple[str, str], int] | None:
-    content = json.loads(reported) if isinstance(reported, str) else reported
+    """The offsets of a source, by topic and partition; None where Spark has none, or reports another kind of offset. A
+    batch that is run again after a restart has no latest offset: PySpark makes the text "None" of it."""
+    try:
+        content = json.loads(reported) if isinstance(reported, str) else reported
+    except ValueError:
+        return None
     if not isinstance(content, dict) or not all(isinstance(one, dict) for one in content.values()):
         return None
     return {(topic, partition): offset for topic, one in content.items() for partition, offset in one.items()}

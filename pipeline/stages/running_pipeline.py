@@ -9,6 +9,7 @@ last purge deletes what is committed by then.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
@@ -28,6 +29,8 @@ from .topic_frames import for_sink, from_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger("kmini.pipeline")
 
 CHECK_EVERY_S = 0.2
 """Seconds between checks whether a stage has ended or failed."""
@@ -59,6 +62,7 @@ class Running:
         self._locks: list[CheckpointLock] = []
         self._thread: PurgeThread | None = None
         self._purger: Purger | None = None
+        self._has_failed_to_report = False
         try:
             admin = Admin(pipeline.kafka)
             cluster_id = admin.cluster_id()
@@ -91,13 +95,22 @@ class Running:
         try:
             while not stop.wait(CHECK_EVERY_S) and not self.is_through():
                 if watcher is not None and time.monotonic() >= report_at:
-                    watcher(self.progress())
+                    self._report(watcher)
                     report_at = time.monotonic() + REPORT_EVERY_S
             self.check()
         finally:
             self.stop()
         if watcher is not None:
+            self._report(watcher)
+
+    def _report(self, watcher: Watcher) -> None:
+        """Call a watcher. The stages go on whatever goes wrong in it: the first failure is logged."""
+        try:
             watcher(self.progress())
+        except Exception:
+            if not self._has_failed_to_report:
+                log.exception("the progress of pipeline %r cannot be shown; its stages go on", self.pipeline.name)
+            self._has_failed_to_report = True
 
     def is_through(self) -> bool:
         """Whether every stage has ended; starts the stages that are ready. Raises `PipelineError` if one failed."""

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
 pytest.importorskip("confluent_kafka")
 
-from kmini.pipeline.stages.pipeline_progress import Progress, StageProgress, TopicProgress, lines, table
+from kmini.pipeline.stages.pipeline_progress import (
+    Progress,
+    StageProgress,
+    TopicProgress,
+    lines,
+    stage_progress,
+    table,
+)
 
 
 def test_progress_reads_in_a_log_and_on_a_terminal() -> None:
@@ -24,3 +32,29 @@ def test_progress_reads_in_a_log_and_on_a_terminal() -> None:
     terminal.print(table(progress))
     drawn = terminal.export_text()
     assert all(word in drawn for word in ("first", "1,23", "42", "between", "1,000", "0 waits for group billing"))
+
+
+class Query:
+    """A query of Spark's, as far as its progress is concerned."""
+
+    isActive = True
+
+    def __init__(self, latest: Any, end: Any) -> None:
+        sources = [{"latestOffset": latest, "endOffset": end}]
+        self.lastProgress = {"batchId": 1, "numInputRows": 5, "processedRowsPerSecond": 2.0, "sources": sources}
+
+
+@pytest.mark.parametrize(
+    ("latest", "end", "lag"),
+    [
+        ('{"in": {"0": 7, "1": 4}}', '{"in": {"0": 5, "1": 4}}', 2),
+        ({"in": {"0": 7}}, {"in": {"0": 5}}, 2),
+        ("None", '{"in": {"0": 5}}', None),
+        (None, '{"in": {"0": 5}}', None),
+        ("7", "5", None),
+    ],
+    ids=["as a text", "as a dict", "of a batch that is run again", "without one", "of a source that is not Kafka"],
+)
+def test_the_lag_of_a_batch(latest: Any, end: Any, lag: int | None) -> None:
+    shown = stage_progress("s", cast(Any, Query(latest, end)))
+    assert (shown.batch_id, shown.input_rows, shown.rows_per_second, shown.lag) == (1, 5, 2.0, lag)

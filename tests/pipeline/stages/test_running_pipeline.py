@@ -125,6 +125,42 @@ def test_a_stop_ends_a_run_in_order(
     assert not spark.streams.active
 
 
+def test_a_watcher_that_fails_stops_no_stage(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create("in", "out")
+    cluster.send("in", "a")
+    shown: list[Any] = []
+
+    def watch(progress: Any) -> None:
+        shown.append(progress)
+        raise ValueError("no terminal")
+
+    piped(Stage("s", same, reads="in", writes="out")).run(available_now=True, spark=spark, watcher=watch)
+    assert cluster.values("out") == ["a"]
+    assert shown
+    assert caplog.text.count("its stages go on") == 1
+
+
+def test_a_batch_that_was_planned_and_not_committed_is_run_again_and_its_progress_is_shown(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a kill between the plan and the commit. Spark has no latest offset for such a batch."""
+    cluster.create("in", "out")
+    cluster.send("in", "a")
+    pipeline = piped(Stage("s", same, reads="in", writes="out"))
+    pipeline.run(available_now=True, spark=spark)
+    folder = Path(pipeline.checkpoint_of(pipeline.stages[0])) / "commits"
+    last = max(int(file.name) for file in folder.iterdir() if file.name.isdigit())
+    for file in (folder / str(last), folder / f".{last}.crc"):
+        file.unlink()
+    batches: list[int | None] = []
+    pipeline.run(available_now=True, spark=spark, watcher=lambda progress: batches.append(progress.stages[0].batch_id))
+    assert batches[-1] == last
+    assert "its stages go on" not in caplog.text
+    assert cluster.values("out") == ["a", "a"]
+
+
 def test_a_table_and_a_topic_are_two_sources_of_a_stage(
     spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]
 ) -> None:
