@@ -35,13 +35,17 @@ OWN_KAFKA_DELAY = {"group.initial.rebalance.delay.ms": 3_000}
 class Program(NamedTuple):
     name: str
     requirements: Sequence[str] = ()
-    """Packages of Python or Node. A program in Go has them in its go.mod."""
+    """Packages of Python or Node. A program in Go has them in its go.mod, one in Rust in its Cargo.toml, one in Java in
+    its pom.xml."""
     group: str | None = "billing"
     """None: it keeps its offsets itself."""
     sends: bool = False
     """It writes the records of `orders` itself, in a format of its own, when it is called with `send`."""
     config: dict[str, int] = {}  # noqa: RUF012 - it is never changed
     """Of the broker."""
+    as_version: str | None = None
+    exactly_once: bool = False
+    """Each order has one invoice, whenever the program is killed."""
 
 
 PYTHON = [
@@ -59,8 +63,24 @@ PYTHON = [
     Program("streamz_app", ["streamz==0.6.6", "confluent-kafka==2.16.1"], config=OWN_KAFKA_DELAY),
     Program("bytewax_app", ["bytewax[kafka]==0.21.1", "confluent-kafka==2.16.1"], group=None),
 ]
-GO = [Program("sarama_app"), Program("watermill_app")]
-NODE = [Program("kafkajs_app", ["kafkajs@2.2.4"])]
+GO = [Program("sarama_app"), Program("watermill_app"), Program("goka_app")]
+NESTJS = ["@nestjs/common@12.5.1", "@nestjs/core@12.5.1", "@nestjs/microservices@12.1.1"]
+NODE = [
+    Program("kafkajs_app", ["kafkajs@2.2.4"]),
+    Program(
+        "nestjs_app",
+        [*NESTJS, "kafkajs@2.2.4", "reflect-metadata@0.2.2", "rxjs@7.8.2"],
+        group="billing-server",
+    ),
+    Program("kafka_node_app", ["kafka-node@5.0.0"]),
+]
+JAVA = [
+    Program("spring_boot_3_app"),
+    Program("spring_boot_4_app"),
+    Program("spring_cloud_stream_app"),
+    Program("flink_app", exactly_once=True),
+]
+RUST = [Program("rskafka_app", group=None)]
 
 
 @pytest.mark.parametrize("program", PYTHON, ids=lambda program: program.name)
@@ -90,6 +110,28 @@ def test_a_killed_program_in_node_goes_on(program: Program, folder: Path) -> Non
     handles_each_order_and_goes_on(program, ["node", f"{program.name}.js"], folder)
 
 
+@pytest.mark.parametrize("program", RUST, ids=lambda program: program.name)
+def test_a_killed_program_in_rust_goes_on(program: Program, folder: Path) -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("no cargo on the path")
+    source = shutil.copytree(PROGRAMS / program.name, folder / "source")
+    fetched(["cargo", "fetch", "--quiet"], source)
+    subprocess.run(["cargo", "build", "--quiet", "--offline"], cwd=source, check=True, timeout=FETCH_S)
+    handles_each_order_and_goes_on(program, [str(source / "target" / "debug" / program.name)], folder)
+
+
+@pytest.mark.parametrize("program", JAVA, ids=lambda program: program.name)
+def test_a_killed_program_in_java_goes_on(program: Program, folder: Path) -> None:
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        pytest.skip("no java or no mvn on the path")
+    source, jars, classes = PROGRAMS / program.name, folder / "jars", folder / "classes"
+    copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+    fetched([*copy, "-f", str(source / "pom.xml")])
+    compiled = ["javac", "-parameters", "-cp", f"{jars}/*", "-d", str(classes), str(source / "Billing.java")]
+    subprocess.run(compiled, check=True, timeout=FETCH_S)
+    handles_each_order_and_goes_on(program, ["java", "-cp", f"{classes}:{jars}/*", "billing.Billing"], folder)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder that does not outlive the test: packages are large."""
@@ -111,7 +153,7 @@ def handles_each_order_and_goes_on(program: Program, command: list[str], folder:
     The first time its group may have no offsets yet: no order is lost. The second time it goes on behind them; one that
     keeps its offsets itself may begin again.
     """
-    with Broker(topics=["orders", "invoices"], config=program.config) as broker:
+    with Broker(topics=["orders", "invoices"], config=program.config, as_version=program.as_version) as broker:
         invoices = broker.topic("invoices")
         start = starter(command, folder, {**os.environ, "BOOTSTRAP_SERVERS": broker.bootstrap_servers})
 
@@ -147,6 +189,8 @@ def handles_each_order_and_goes_on(program: Program, command: list[str], folder:
         with start():
             again = invoiced("G", since=handled)
             assert again == ["G"] or program.group is None
+        if program.exactly_once:
+            assert [record.text() for record in invoices.records()] == ["A", "B", "C", "D", "E", "F", "G"]
 
 
 def expire_members(broker: Broker) -> None:
