@@ -6,11 +6,13 @@ is in docs/works-with.md.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import NamedTuple
 import pytest
 
 from kmini import Broker
+from support import apache_kafka
 from support.until import until
 
 pytestmark = pytest.mark.soak
@@ -130,6 +133,106 @@ def test_a_killed_program_in_java_goes_on(program: Program, folder: Path) -> Non
     compiled = ["javac", "-parameters", "-cp", f"{jars}/*", "-d", str(classes), str(source / "Billing.java")]
     subprocess.run(compiled, check=True, timeout=FETCH_S)
     handles_each_order_and_goes_on(program, ["java", "-cp", f"{classes}:{jars}/*", "billing.Billing"], folder)
+
+
+def test_a_killed_program_of_quarkus_goes_on(folder: Path) -> None:
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        pytest.skip("no java or no mvn on the path")
+    source = shutil.copytree(PROGRAMS / "quarkus_app", folder / "source")
+    fetched(["mvn", "-q", "-B", "package"], source)  # its plugin fetches while it builds
+    jar = source / "target" / "quarkus-app" / "quarkus-run.jar"
+    handles_each_order_and_goes_on(Program("quarkus_app"), ["java", "-jar", str(jar)], folder)
+
+
+def test_a_killed_worker_of_connect_goes_on_and_its_source_writes_each_line_once(folder: Path) -> None:
+    settings, read, written = folder / "worker.properties", folder / "orders.txt", folder / "invoices.txt"
+    main = [*connect(folder), "org.apache.kafka.connect.cli.ConnectDistributed", str(settings)]
+    address = f"http://127.0.0.1:{apache_kafka.free_port()}"
+    source = {"connector.class": "FileStreamSource", "file": str(read), "topic": "orders"}
+    sink = {"connector.class": "FileStreamSink", "file": str(written), "topics": "orders"}
+
+    def configured(name: str, config: dict[str, str]) -> bool:
+        """Whether the worker took the connector: it refuses while it starts."""
+        body, headers = json.dumps(config).encode(), {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{address}/connectors/{name}/config", body, headers, method="PUT")
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_S):
+                return True
+        except OSError:
+            return False
+
+    def order(names: str) -> None:
+        with read.open("a") as lines:
+            lines.writelines(f"{name}\n" for name in names)
+
+    with Broker(topics=["orders"]) as broker:
+        own = f"\nbootstrap.servers={broker.bootstrap_servers}\nlisteners={address}\n"
+        settings.write_text((PROGRAMS / "connect_app" / "worker.properties").read_text() + own)
+        start = starter(main, folder, {**os.environ})
+
+        def through(names: str) -> None:
+            """Wait until the source has committed these lines, each once, and the sink has written them."""
+
+            def all_there() -> bool:
+                lines = written.read_text().split() if written.exists() else []
+                return [record.text() for record in broker.records("orders")] == [*names] and {*names} <= {*lines}
+
+            until(all_there, lambda: f"{names} in orders, and in invoices.txt\n{broker.report()}\n{log_of(folder)}")
+
+        order("abc")
+        with start():
+            for name, config in (("source", source), ("sink", sink)):
+                until(lambda name=name, config=config: configured(name, config), lambda: log_of(folder))
+            through("abc")
+        order("def")
+        expire_members(broker)
+        with start():
+            through("abcdef")
+        order("g")
+        expire_members(broker)
+        with start():
+            through("abcdefg")
+
+
+def test_a_killed_mirror_maker_goes_on_and_writes_each_record_once(folder: Path) -> None:
+    settings = folder / "mirror.properties"
+    main = [*connect(folder), "org.apache.kafka.connect.mirror.MirrorMaker", str(settings)]
+    with Broker(topics=["orders"]) as home, Broker() as away:
+        own = f"\nhome.bootstrap.servers={home.bootstrap_servers}\naway.bootstrap.servers={away.bootstrap_servers}\n"
+        settings.write_text((PROGRAMS / "connect_app" / "mirror.properties").read_text() + own)
+        start = starter(main, folder, {**os.environ})
+
+        def order(names: str) -> None:
+            for name in names:
+                home.topic("orders").produce(name.encode())
+
+        def mirrored(names: str) -> None:
+            def all_there() -> bool:
+                return "home.orders" in away.topics() and [r.text() for r in away.records("home.orders")] == [*names]
+
+            until(all_there, lambda: f"{names} in home.orders\n{away.report()}\n{log_of(folder)}")
+
+        order("abc")
+        with start():
+            mirrored("abc")
+        order("def")
+        expire_members(away)
+        with start():
+            mirrored("abcdef")
+        order("g")
+        expire_members(away)
+        with start():
+            mirrored("abcdefg")
+
+
+def connect(folder: Path) -> list[str]:
+    """The start of a command line of Java that has Connect, the connectors of files and MirrorMaker 2."""
+    if (why := apache_kafka.why_unavailable()) is not None or shutil.which("mvn") is None:
+        pytest.skip(why or "no mvn on the path")
+    jars, pom = folder / "jars", PROGRAMS / "connect_app" / "pom.xml"
+    copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DexcludeTransitive=true", f"-DoutputDirectory={jars}"]
+    fetched([*copy, "-f", str(pom)])
+    return apache_kafka.java_command(beside=jars)
 
 
 @pytest.fixture
