@@ -46,7 +46,6 @@ class Program(NamedTuple):
     """It writes the records of `orders` itself, in a format of its own, when it is called with `send`."""
     config: dict[str, int] = {}  # noqa: RUF012 - it is never changed
     """Of the broker."""
-    as_version: str | None = None
     exactly_once: bool = False
     """Each order has one invoice, whenever the program is killed."""
 
@@ -67,6 +66,7 @@ PYTHON = [
     Program("bytewax_app", ["bytewax[kafka]==0.21.1", "confluent-kafka==2.16.1"], group=None),
 ]
 GO = [Program("sarama_app"), Program("watermill_app"), Program("goka_app")]
+KAFKA_NODE = Program("kafka_node_app", ["kafka-node@5.0.0"])
 NESTJS = ["@nestjs/common@12.5.1", "@nestjs/core@12.5.1", "@nestjs/microservices@12.1.1"]
 NODE = [
     Program("kafkajs_app", ["kafkajs@2.2.4"]),
@@ -75,7 +75,7 @@ NODE = [
         [*NESTJS, "kafkajs@2.2.4", "reflect-metadata@0.2.2", "rxjs@7.8.2"],
         group="billing-server",
     ),
-    Program("kafka_node_app", ["kafka-node@5.0.0"]),
+    KAFKA_NODE,
 ]
 JAVA = [
     Program("spring_boot_3_app"),
@@ -106,11 +106,29 @@ def test_a_killed_program_in_go_goes_on(program: Program, folder: Path) -> None:
 
 @pytest.mark.parametrize("program", NODE, ids=lambda program: program.name)
 def test_a_killed_program_in_node_goes_on(program: Program, folder: Path) -> None:
+    handles_each_order_and_goes_on(program, in_node(program, folder), folder)
+
+
+def test_kafka_node_asks_for_versions_that_apache_kafka_4_does_not_serve(folder: Path) -> None:
+    command = in_node(KAFKA_NODE, folder)
+    with Broker(topics=["orders", "invoices"], as_version="3.9") as broker:
+        broker.topic("orders").produce(b"a")
+        with starter(command, folder, {**os.environ, "BOOTSTRAP_SERVERS": broker.bootstrap_servers})():
+            until(broker.topic("invoices").records, lambda: f"{broker.report()}\n{log_of(folder)}")
+    with Broker(topics=["orders", "invoices"], as_version="4.0") as broker:
+        start = starter(command, folder, {**os.environ, "BOOTSTRAP_SERVERS": broker.bootstrap_servers})
+        with start() as process:
+            assert process.wait(WAIT_S) != 0
+        assert "Unable to find available brokers" in log_of(folder)
+
+
+def in_node(program: Program, folder: Path) -> list[str]:
+    """The command of a program in Node, which is fetched."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("no node or no npm on the path")
     fetched(["npm", "install", "--silent", "--no-audit", "--no-fund", *program.requirements], folder)
     shutil.copy(PROGRAMS / f"{program.name}.js", folder)  # beside its packages
-    handles_each_order_and_goes_on(program, ["node", f"{program.name}.js"], folder)
+    return ["node", f"{program.name}.js"]
 
 
 @pytest.mark.parametrize("program", RUST, ids=lambda program: program.name)
@@ -142,6 +160,13 @@ def test_a_killed_program_of_quarkus_goes_on(folder: Path) -> None:
     fetched(["mvn", "-q", "-B", "package"], source)  # its plugin fetches while it builds
     jar = source / "target" / "quarkus-app" / "quarkus-run.jar"
     handles_each_order_and_goes_on(Program("quarkus_app"), ["java", "-jar", str(jar)], folder)
+
+
+def test_a_killed_program_of_kafka_streams_goes_on_with_its_table(folder: Path) -> None:
+    if (why := apache_kafka.why_unavailable()) is not None:
+        pytest.skip(why)
+    command = [*apache_kafka.java_command(), str(PROGRAMS / "streams_app" / "Billing.java")]
+    handles_each_order_and_goes_on(Program("streams_app", exactly_once=True), command, folder)
 
 
 def test_a_killed_worker_of_connect_goes_on_and_its_source_writes_each_line_once(folder: Path) -> None:
@@ -194,7 +219,7 @@ def test_a_killed_worker_of_connect_goes_on_and_its_source_writes_each_line_once
             through("abcdefg")
 
 
-def test_a_killed_mirror_maker_goes_on_and_writes_each_record_once(folder: Path) -> None:
+def test_a_killed_mirror_maker_goes_on_writes_each_record_once_and_takes_offsets_over(folder: Path) -> None:
     settings = folder / "mirror.properties"
     main = [*connect(folder), "org.apache.kafka.connect.mirror.MirrorMaker", str(settings)]
     with Broker(topics=["orders"]) as home, Broker() as away:
@@ -213,8 +238,10 @@ def test_a_killed_mirror_maker_goes_on_and_writes_each_record_once(folder: Path)
             until(all_there, lambda: f"{names} in home.orders\n{away.report()}\n{log_of(folder)}")
 
         order("abc")
+        home.group("billing").commit({("orders", 0): 3})
         with start():
             mirrored("abc")
+            until(lambda: "billing" in away.groups() and ("home.orders", 0) in away.group("billing").offsets())
         order("def")
         expire_members(away)
         with start():
@@ -256,7 +283,7 @@ def handles_each_order_and_goes_on(program: Program, command: list[str], folder:
     The first time its group may have no offsets yet: no order is lost. The second time it goes on behind them; one that
     keeps its offsets itself may begin again.
     """
-    with Broker(topics=["orders", "invoices"], config=program.config, as_version=program.as_version) as broker:
+    with Broker(topics=["orders", "invoices"], config=program.config) as broker:
         invoices = broker.topic("invoices")
         start = starter(command, folder, {**os.environ, "BOOTSTRAP_SERVERS": broker.bootstrap_servers})
 
