@@ -279,7 +279,7 @@ def older_than_retention(facts: Facts) -> str | None:
         gone = [one for one in topic.partitions if one.log_start_offset == one.high_watermark > 0]
         if gone and not topic.committed + topic.hidden:
             moved = f"; the clock was {moved_by(facts.ahead_ms)}" if facts.ahead_ms > 0 else ""
-            by = "a DeleteRecords or retention" if facts.elsewhere else "retention"
+            by = "retention" if facts.has_journal and not facts.elsewhere else "a DeleteRecords or retention"
             return (
                 f"{by} deleted what was written to {topic.name!r}: partition {gone[-1].number} now starts at its "
                 f"end, offset {gone[-1].high_watermark}{moved}"
