@@ -33,8 +33,8 @@ from .network.event_loop import descriptors_for_files
 from .network.socket_server import Server
 from .purgatory import Purgatory
 from .replication.fetch_sessions import FetchSessions
-from .replication.reconciliation import reconcile
 from .replication.replica_manager import ReplicaManager
+from .replication.startup_reconciliation import reconcile
 from .scheduler import in_thread
 from .security.authorizer import authorizer_of
 from .security.inter_broker import inter_broker_listener
@@ -275,13 +275,13 @@ class BrokerServer:
         self.purgatory.end_waits(RuntimeError("the broker was reset during this call"))
         self.resign()
         await self._stop_parts()
-        from ..storage import emptying  # most brokers are never reset
+        from ..storage import wiping  # most brokers are never reset
 
         while len(self._removals) >= MAX_REMOVALS:
             await asyncio.wait(self._removals.values(), return_when=asyncio.FIRST_COMPLETED)
         keep = map(os.path.basename, self._removals)
-        self.logs, gone = emptying.empty(self.logs, self.log_config_of, keep=keep)
-        removal = asyncio.ensure_future(in_thread(emptying.remove, self.logs.filesystem, gone))
+        self.logs, gone = wiping.empty(self.logs, self.log_config_of, keep=keep)
+        removal = asyncio.ensure_future(in_thread(wiping.remove, self.logs.filesystem, gone))
         self._removals[gone] = removal
         removal.add_done_callback(lambda _: self._removals.pop(gone))
 

@@ -25,7 +25,7 @@ from .controller import elections
 from .controller.controller import Controller
 from .controller.topics import is_unclean_election_allowed
 from .controller.topology import BrokerRegistration, PartitionState
-from .network.kept_ports import KeptPorts
+from .network.reserved_ports import KeptPorts
 from .reset import ResetReport, empty, successor_of
 from .scheduler import Periodic, in_thread
 from .security.inter_broker import inter_broker_connection

@@ -72,7 +72,7 @@ class Commands(Sentences, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(context)
         if arguments and arguments[0] not in names and not arguments[0].startswith("-"):
-            from kmini.testkit.other_names import similar  # start-up time counts
+            from kmini.testkit.name_hints import similar  # start-up time counts
 
             raise click.UsageError(
                 f"there is no command {arguments[0]!r}{similar(arguments[0], names)}, "

@@ -1,4 +1,5 @@
-"""`kmini health`: check whether a broker answers; the exit code tells. For HEALTHCHECK and for scripts that wait.
+"""`kmini health`: check whether a broker answers; the exit code tells. For scripts that wait, and for HEALTHCHECK
+(`docker/bin/kmini-healthy`).
 
 It sends ApiVersions, the first request of every client, and asks the control API of a container for `/health`. It
 imports little, because it runs every few seconds.

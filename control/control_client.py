@@ -18,8 +18,8 @@ except ImportError as error:
 
 from kmini.broker.clock import milliseconds
 from kmini.control.access import JSON
-from kmini.control.calls import signature_of
-from kmini.control.json_kinds import kind_of, to_json
+from kmini.control.arguments import signature_of
+from kmini.control.json_types import kind_of, to_json
 from kmini.control.problems import error_of
 from kmini.control.routes import BROKER, ONLY_BROKER, PREFIX, ROUTE_OF, Route
 from kmini.testkit.contents import Position, Record, RecordPage

@@ -12,7 +12,7 @@ from kmini.broker.controller.config_changes import Alteration, Change, alter
 from kmini.broker.reset import ResetReport
 from kmini.broker.scheduler import in_thread
 from kmini.broker.settings.setting_descriptions import Setting, broker_settings, topic_settings
-from kmini.control.json_kinds import WrongValue
+from kmini.control.json_types import WrongValue
 from kmini.control.problems import without_data_dir
 from kmini.protocol.messages.describe_configs import BROKER, DEFAULT_CONFIG, TOPIC
 from kmini.protocol.messages.incremental_alter_configs import DELETE, SET

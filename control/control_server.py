@@ -19,12 +19,12 @@ from urllib.parse import quote
 
 from kmini.broker.scheduler import Turn
 from kmini.control.access import JSON, Access
-from kmini.control.calls import signature_of
+from kmini.control.arguments import signature_of
 from kmini.control.control_operations import ControlOperations, Served, TopicControl
 from kmini.control.events import EventStreams
 from kmini.control.fault_control import FaultControl, RuleControl
-from kmini.control.json_kinds import WrongValue, to_json
 from kmini.control.json_text import read_json, write_json
+from kmini.control.json_types import WrongValue, to_json
 from kmini.control.managed_brokers import table_of
 from kmini.control.openapi import EVENTS, openapi_document
 from kmini.control.overview import Overview

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from kmini.control.changes import Changes
 from kmini.control.control_operations import Served
 from kmini.control.event_ring import TYPES, EventRing, Reader
-from kmini.control.json_kinds import WrongValue
+from kmini.control.json_types import WrongValue
 from kmini.control.problems import TooMany
 from kmini.testkit.phrases import nearest
 from kmini.web.http_serving import Request, Response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kmini.control.json_kinds import WrongValue
+from kmini.control.json_types import WrongValue
 from kmini.web import strict_json
 from kmini.web.strict_json import write_json
 

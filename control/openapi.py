@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Any
 
-from kmini.control.calls import Argument, argument_schema, signature_of
+from kmini.control.arguments import Argument, argument_schema, signature_of
 from kmini.control.control_operations import TopicControl
 from kmini.control.event_ring import TYPES
 from kmini.control.problems import CONTENT_TYPE

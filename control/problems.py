@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kmini.broker.network.socket_server import PortTaken
 from kmini.broker.snapshots import SnapshotError
-from kmini.control.json_kinds import WrongValue
+from kmini.control.json_types import WrongValue
 from kmini.protocol.errors import (
     GroupIdNotFound,
     InvalidConfig,

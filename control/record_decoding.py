@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kmini.control.json_kinds import WrongValue
 from kmini.control.json_text import read_json
+from kmini.control.json_types import WrongValue
 from kmini.web.json_data import data_to_json
 
 

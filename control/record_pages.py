@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from kmini.control.json_kinds import WrongValue, to_json
+from kmini.control.json_types import WrongValue, to_json
 from kmini.testkit.arrivals import Reading
 from kmini.testkit.contents import PAGE_RECORDS, Isolation, Position, Record, RecordPage
 from kmini.testkit.handle import waits_for_clients

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kmini.control.json_kinds import WrongValue
+from kmini.control.json_types import WrongValue
 from kmini.protocol.records.batch import BatchHeader, iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.compression import Buffer

@@ -1,7 +1,7 @@
 """Fixtures for tests of services on Kafka. Nothing starts, and no broker is imported, until a test asks for it.
 
 Reading order: `options.py` and `marker.py` (what is wanted), `starting.py`, `lending.py` (which test uses which
-broker), `leftovers.py`, `report_section.py`; a Kafka elsewhere: `elsewhere.py`.
+broker), `leftovers.py`, `report_section.py`; a Kafka elsewhere: `external_kafka.py`.
 """
 
 import os
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     before, patience.factor = patience.factor, options.patience_of(config)
     config.add_cleanup(lambda: setattr(patience, "factor", before))
     if settings.bootstrap_servers and not hasattr(config, "workerinput"):
-        from kmini.pytest_plugin.elsewhere import Tally
+        from kmini.pytest_plugin.external_kafka import Tally
 
         config.pluginmanager.register(Tally(), "kafka-tally")
 

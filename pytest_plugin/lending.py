@@ -11,7 +11,7 @@ import pytest
 
 from kmini import Broker, Cluster
 from kmini.pytest_plugin import report_section
-from kmini.pytest_plugin.elsewhere import PROPERTY, UNMET, remote_broker, skip
+from kmini.pytest_plugin.external_kafka import PROPERTY, UNMET, remote_broker, skip
 from kmini.pytest_plugin.leftovers import Leftovers, warn
 from kmini.pytest_plugin.marker import Wanted, wanted
 from kmini.pytest_plugin.options import SETTINGS

@@ -20,7 +20,7 @@ from kmini.remote.server_identity import server_identity
 from kmini.testkit.embedded import Broker
 from kmini.testkit.handle import Awaiting, Blocking, method
 from kmini.testkit.loop_thread import LoopThread
-from kmini.testkit.other_names import unknown_attribute
+from kmini.testkit.name_hints import unknown_attribute
 
 TIMEOUT_MS = 30_000
 """Milliseconds that an operation may take, unless it has a time-out of its own."""

@@ -9,7 +9,7 @@ from kmini.remote.needs_kmini import Unavailable
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.testkit.argument_checks import ARGUMENTS
 from kmini.testkit.handle import Handle
-from kmini.testkit.other_names import unknown_attribute
+from kmini.testkit.name_hints import unknown_attribute
 
 Table = TypeVar("Table")
 

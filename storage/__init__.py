@@ -1,6 +1,6 @@
 """Files ↔ partition logs, in Apache Kafka's format (FORMAT.md). No event loop, no network.
 
-- `log_manager`: all logs of a broker. `recovery`, `log_creation`: one log from its files, and a new one
+- `log_manager`: all logs of a broker. `recovery`: one log from its files
 - `log`: one partition's log. Where to begin reading. `segments`, `segment`, `log_file`: its parts, from the top
 - `validation`, `tombstone_flag`, `refused_records`: whether a producer's batch may enter a log
 - `retention`, `deletion`: which segments go, and the order in which they go

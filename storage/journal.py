@@ -28,7 +28,7 @@ from .filesystem import File, FileSystem, put_in_place, write_aside
 logger = logging.getLogger("kmini.storage")
 
 FORMAT = 3
-"""Formats 1 and 2 of `kmini.db` were databases of SQLite (`broker/controller/sqlite_database.py`)."""
+"""Formats 1 and 2 of `kmini.db` were databases of SQLite (`broker/controller/old_sqlite_database.py`)."""
 
 _HEADER = b"kmini.db "
 _HEADER_LINE = rb"kmini\.db (\d{1,9})\n"

@@ -378,7 +378,7 @@ def checked(
     try:
         bound = signature.bind(*args, **keywords)
     except TypeError as error:
-        from kmini.testkit.other_names import unknown_keyword  # start-up time counts
+        from kmini.testkit.name_hints import unknown_keyword  # start-up time counts
 
         raise TypeError(f"{name}() {error}{unknown_keyword(keywords, parameters)}") from None
     for argument, value in bound.arguments.items():

@@ -1,4 +1,7 @@
-"""Damage that a loss of power leaves in the files of a broker: a batch that is half written, indexes that are gone."""
+"""Damage that a loss of power leaves in the files of a broker: a batch that is half written, indexes that are gone.
+
+Crash tests in memory lose every byte that was not synced (`storage/filesystem/memory_nodes.py`).
+"""
 
 from __future__ import annotations
 

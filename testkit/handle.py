@@ -93,7 +93,7 @@ class Handle(Generic[Operations]):
 
         def __getattr__(self, name: str) -> Any:
             __tracebackhide__ = True  # pytest shows the line of the test
-            from kmini.testkit.other_names import unknown_attribute  # start-up time counts
+            from kmini.testkit.name_hints import unknown_attribute  # start-up time counts
 
             raise AttributeError(unknown_attribute(type(self), name), name=name)
 

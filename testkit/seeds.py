@@ -13,7 +13,7 @@ from kmini.broker.appending import until_replicated
 from kmini.broker.controller import topics
 from kmini.broker.controller.config_changes import set_topic_configs
 from kmini.broker.purgatory import Unattended
-from kmini.broker.replication.reconciliation import reconcile
+from kmini.broker.replication.startup_reconciliation import reconcile
 from kmini.broker.scheduler import in_thread
 from kmini.protocol.errors import InvalidArgument, InvalidTopic, UnknownTopicOrPartition
 from kmini.protocol.records.batch import build_batch
@@ -293,10 +293,10 @@ class Here:
         set_topic_configs(self._operations._controller, known, fitting)
 
     async def take_in_logs(self, path: str) -> dict[str, int]:
-        from kmini.storage import adoption
+        from kmini.storage import partition_import
 
         broker = min(self._operations.running, key=lambda one: one.node_id)
-        partitions = adoption.partitions_in(broker.logs.filesystem, path)
+        partitions = partition_import.partitions_in(broker.logs.filesystem, path)
         if not partitions:
             raise SeedError(
                 f"{path} holds no records: it is no file of lines, no archive (topic=NAME), and no log directory, "
@@ -304,7 +304,7 @@ class Here:
             )
         names = {place.topic for place in partitions}
         await check_absent(self, names)
-        logs = await in_thread(partial(adoption.take_in, broker.logs, path, partitions, broker.log_config_of))
+        logs = await in_thread(partial(partition_import.take_in, broker.logs, path, partitions, broker.log_config_of))
         broker.logs.logs.update(logs)
         reconcile(broker.replica_manager)
         await broker.coordination.loading.idle()

@@ -1,4 +1,5 @@
-"""JSON texts of requests and answers: strictly as RFC 8259 has them, in UTF-8.
+"""JSON texts of requests and answers: strictly as RFC 8259 has them, in UTF-8. What a request has to say in JSON is
+checked in `control/arguments.py` and `control/json_types.py`.
 
 Python's reader also takes NaN, Infinity and halves of surrogate pairs, which no other language's reader takes back.
 """

@@ -21,7 +21,7 @@ from ...storage.journal import CorruptJournal, Journal, Key, LaterFormat, read_j
 from ..security.acls import AclBinding
 from . import database_entries as of
 from .database_entries import CLIENT_QUOTA, Stored
-from .sqlite_database import LEFTOVERS, MAGIC, read_sqlite_database
+from .old_sqlite_database import LEFTOVERS, MAGIC, read_sqlite_database
 from .topology import Topic
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Creating and deleting topics: for CreateTopics and DeleteTopics, auto-creation, and the embedded broker.
 
 `topic_plans.py` plans what is created. A topic is in the controller's database before its folders exist, and leaves the
-database before they go; what a kill leaves half-done, the next start finishes (`replication/reconciliation.py`). A
-created topic is ready: every partition has its leader.
+database before they go; what a kill leaves half-done, the next start finishes
+(`replication/startup_reconciliation.py`). A created topic is ready: every partition has its leader.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from .rule import Rule
 
 if TYPE_CHECKING:
     from ..api.interception import Exchange
-    from .screens import Screen
+    from .prefilter import Screen
 
 # --- which of the requests that match
 

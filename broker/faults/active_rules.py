@@ -22,9 +22,9 @@ from .active_rule import ActiveRule
 from .acts import Disk, Refuse, Slow, SlowFsync
 from .faulted_request import FaultedRequest
 from .matching import Asked
+from .prefilter import Look, Screen
 from .rule import EVERY_API, Rule, When
 from .rule_checks import Possible, api_key_of
-from .screens import Look, Screen
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""Which requests a fault rule means, and how near the others came to it."""
+"""Which requests a fault rule means, and how near the others came to it. `active_rule.py` counts them."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from ...protocol.errors import KafkaError
 from .classic.classic_group import ClassicGroup
 
 if TYPE_CHECKING:
+    from .background_writes import Writes
     from .classic.member import JoinResult
-    from .shards import Shards
-    from .writes import Writes
+    from .groups_by_partition import Shards
 
 MANY_TIES = 64
 """Ties of one connection, beyond which those of former members are dropped: each rejoin may bring a new id."""

@@ -26,27 +26,27 @@ from ...protocol.errors import (
 from ...protocol.topics import CONSUMER_OFFSETS
 from ...protocol.uuids import ZERO_UUID
 from ..api.error_mapping import kafka_error
+from .background_writes import Writes
 from .classic.classic_group import ClassicGroup
 from .classic.classic_groups import ClassicGroups, Syncing
 from .classic.joins import Refused
 from .classic.member import Joining, JoinResult, Leaving, SyncResult, refused
 from .consumer.classic_members import ClassicMembers
 from .consumer.consumer_group import ConsumerGroup
-from .consumer.expressions import Expressions
 from .consumer.heartbeats import Heartbeats
 from .consumer.life import ConsumerGroupLife
 from .consumer.member_steps import MemberSteps
+from .consumer.regex_resolution import Expressions
 from .coordinator_searches import CoordinatorSearches
 from .disconnects import Disconnects
 from .group import Committer, Group, Place
-from .modern.catalog import Catalog
+from .groups_by_partition import Shards, discard
 from .modern.group_life import Coordinated, GroupLife
 from .modern.modern_group import ModernGroup
+from .modern.topic_catalog import Catalog
 from .offset_expiry import expire, forget_topics, next_expiry_ms
-from .shards import Shards, discard
 from .streams.streams_group import StreamsGroup
 from .streams.streams_groups import StreamsGroups
-from .writes import Writes
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from .group_loader import LoadedGroup
     from .group_records import GroupMetadata
     from .group_store import GroupStore, OffsetChanges
-    from .modern.catalog import Metadata
+    from .modern.topic_catalog import Metadata
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 """The first version of OffsetCommit that may answer GROUP_ID_NOT_FOUND (KIP-848)."""

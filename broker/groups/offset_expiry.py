@@ -26,7 +26,7 @@ from .committed_offsets import CommittedOffset
 if TYPE_CHECKING:
     from .group import Group
     from .group_store import GroupStore
-    from .shards import Shards
+    from .groups_by_partition import Shards
 
 log = logging.getLogger("kmini.groups")
 

@@ -1,7 +1,8 @@
 """One follower's loop: fetch from a leader, append what comes, and do what the leader's answers ask for.
 
 An answer is appended, and the next fetch sent, in the turn of the loop in which the answer arrives (`_answered`). The
-loop's task sees to all else: it connects, pauses after errors, and does what takes time, as cutting a log back.
+loop's task sees to all else: it connects, pauses after errors, and does what takes time, such as to truncate a log at
+a diverging epoch.
 
 In a module of its own because a client comes with it, and a broker that follows no other starts without one.
 """

@@ -1,7 +1,8 @@
 """From PrepareCommit to CompleteCommit, and from PrepareAbort to CompleteAbort: the end of a decided transaction.
 
 The outcome is stored before the first marker, so markers are retried until every partition has one, also after a
-restart. The outcome for a partition decides:
+restart. `transaction_coordinator.py` decides, also to abort a transaction whose time-out has passed. The outcome for a
+partition decides what is next:
 
 | outcome                                                      | then                                           |
 |--------------------------------------------------------------|------------------------------------------------|

@@ -4,8 +4,7 @@
 - `offset_map`: the newest offset of every key, within a budget of memory; `key_mapper` fills it
 - `rewrite`: the bytes of a batch after cleaning; `cleaned_transactions`: which control batches and aborted data may go
 - `segment_reader`, `block`: reading segments, and compressed batches; `cleaned_segment`: writing a segment
-- `sifting`: the chunks of a segment, two at a time where a second thread helps
-- `sifting`: the chunks of a segment, two at a time where a second thread helps
+- `chunk_filter`: the chunks of a segment, two at a time where a second thread helps
 - `schedule`: which log to clean next; `dirtiness`: how much of a log is dirty; `cleaning_states`: what the cleaner does
   with a partition
 - `worker`: a pass in a thread; `cleaner_checkpoint`: how far each log is clean; `throttle`: bytes per second

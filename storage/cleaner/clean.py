@@ -57,6 +57,7 @@ from ...protocol.records.layout import REASONS
 from ..indexes.offset_index import MAX_RELATIVE_OFFSET
 from ..segment import Segment
 from .block import Block
+from .chunk_filter import Chunk, ChunkSifting
 from .cleanable_log import CleanableLog, Limits, Watch
 from .cleaned_segment import CleanedGroup, CleanedSegment
 from .cleaned_transactions import CleanedTransactions
@@ -65,7 +66,6 @@ from .key_mapper import KeyMapper
 from .offset_map import OffsetMap
 from .rewrite import Selection, emptied, rebuilt, upgraded
 from .segment_reader import SegmentReader
-from .sifting import Chunk, ChunkSifting
 from .stats import PassReport
 
 MAX_GROUP = 32

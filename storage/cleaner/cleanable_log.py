@@ -63,7 +63,7 @@ class Limits(NamedTuple):
     record_bytes: int = DEFAULT_LIMIT
     """Bytes of a decompressed record, at most: `kmini.max.decompressed.message.bytes`."""
     sifts_ahead: bool = True
-    """Whether a second thread may help to rewrite what takes long to compress (sifting.py). The two share
+    """Whether a second thread may help to rewrite what takes long to compress (chunk_filter.py). The two share
     `buffer_bytes`."""
 
 

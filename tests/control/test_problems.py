@@ -9,7 +9,7 @@ import pytest
 
 from kmini.broker.network.socket_server import PortTaken
 from kmini.broker.snapshots import SnapshotError
-from kmini.control.json_kinds import WrongValue
+from kmini.control.json_types import WrongValue
 from kmini.control.problems import _KINDS, TYPE_PREFIX, TooMany, error_of, make_problem, problem_of, without_data_dir
 from kmini.protocol.errors import (
     GroupIdNotFound,

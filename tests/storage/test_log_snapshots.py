@@ -12,7 +12,7 @@ import pytest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage import emptying
+from kmini.storage import wiping
 from kmini.storage.cleaner.clean import Pass
 from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.cleaner.dirtiness import assess, capture
@@ -139,7 +139,7 @@ def delete_records(place: Place) -> None:
 def recover(place: Place) -> None:
     """A crash leaves a torn batch in a log whose files are those of the snapshot: all of it is read, and its indexes
     are built anew."""
-    manager, gone = emptying.empty(place.manager, lambda topic: CONFIG)
+    manager, gone = wiping.empty(place.manager, lambda topic: CONFIG)
     place.filesystem.remove_tree(gone)
     fill(manager, place.saved)
     place.manager = manager
@@ -167,7 +167,7 @@ def test_what_happens_to_the_log_later_leaves_the_bytes_of_the_snapshot(
 def test_a_filled_directory_loads_what_was_saved_without_recovery(place: Place) -> None:
     values, before = place.values(), place.bytes_of_the_snapshot()
     place.append(7)
-    manager, gone = emptying.empty(place.manager, lambda topic: CONFIG)
+    manager, gone = wiping.empty(place.manager, lambda topic: CONFIG)
     place.filesystem.remove_tree(gone)
     assert manager.logs == {}
     fill(manager, place.saved)

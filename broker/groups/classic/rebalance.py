@@ -30,8 +30,8 @@ from .member import Member, SyncResult, refused
 if TYPE_CHECKING:
     from ...clock import Callback, Clock, Timer
     from ...settings.broker_config import BrokerConfig
+    from ..background_writes import Writes
     from ..group_records import GroupMetadata
-    from ..writes import Writes
 
 logger = logging.getLogger("kmini.groups")
 log = PeerLog(logger)

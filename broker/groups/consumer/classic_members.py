@@ -29,7 +29,7 @@ from ..classic.joins import Refused
 from ..classic.member import JoinResult, SyncResult
 from ..modern.timers import Wait
 from .downgrade import assignment_bytes, may_downgrade
-from .identities import check_classic, take_place
+from .heartbeat_fencing import check_classic, take_place
 from .member_steps import Moving
 from .members import ClassicMetadata, CurrentAssignment, Membership, MemberState, Owned
 from .reconciliation import Aim, reconcile

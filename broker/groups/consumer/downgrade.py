@@ -12,7 +12,7 @@ from ....protocol.consumer_protocol import PROTOCOL_TYPE, write_assignment
 from ..classic.classic_group import ClassicGroup
 from ..classic.group_states import PREPARING, STABLE
 from ..classic.member import Member
-from ..modern.catalog import Catalog
+from ..modern.topic_catalog import Catalog
 from .consumer_group import ConsumerGroup
 from .members import Membership
 

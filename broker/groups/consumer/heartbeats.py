@@ -13,12 +13,12 @@ from ....protocol.uuids import format_uuid, random_uuid
 from ..classic.classic_group import ClassicGroup
 from ..group import Group
 from .consumer_group import ConsumerGroup
-from .expressions import Expressions, MayDescribe
+from .heartbeat_fencing import identify, member_of, take_place
 from .heartbeat_fields import UNCHANGED_MS, Beat, BeatAnswer, check_fields
-from .identities import identify, member_of, take_place
 from .life import ConsumerGroupLife
 from .member_steps import MemberSteps, Moving
 from .members import JOINS, LEAVES, LEAVES_FOR_A_WHILE, NEW, Membership
+from .regex_resolution import Expressions, MayDescribe
 from .state_changes import Change, CurrentChange
 from .upgrade import conversion
 

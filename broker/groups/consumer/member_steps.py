@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...network.peer_log import PeerLog
-from ..modern.catalog import Catalog
+from ..modern.topic_catalog import Catalog
 from .assignors import ASSIGNORS, Subscriber
 from .consumer_group import ConsumerGroup
 from .members import CurrentAssignment, Membership, Owned
@@ -32,8 +32,8 @@ from .state_changes import (
 )
 
 if TYPE_CHECKING:
-    from .expressions import Expressions
     from .life import ConsumerGroupLife
+    from .regex_resolution import Expressions
 
 log = PeerLog(logging.getLogger("kmini.groups"))
 

@@ -13,7 +13,7 @@ from ....protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_
 from ....protocol.errors import GroupIdNotFound, MalformedMessage
 from ..classic.classic_group import ClassicGroup
 from ..classic.member import Member
-from ..modern.catalog import Catalog
+from ..modern.topic_catalog import Catalog
 from .members import ClassicMetadata, CurrentAssignment, Membership, MemberState
 from .state_changes import AssignmentEpoch, Change, CurrentChange, GroupEpoch, MembershipChange, TargetChange
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from ...coordinators.coordinator_topic import AppendedBatch
     from ...settings.broker_config import BrokerConfig
     from ...settings.group_config import GroupConfig
+    from ..background_writes import Writes
     from ..classic.classic_groups import ClassicGroups
     from ..group_store import GroupStore
-    from ..shards import Shards
-    from ..writes import Writes
-    from .catalog import Catalog
+    from ..groups_by_partition import Shards
+    from .topic_catalog import Catalog
 
 # --- one change of a group at a time
 

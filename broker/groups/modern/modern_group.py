@@ -1,6 +1,7 @@
 """A group that the coordinator assigns, as data: exactly what its records say, and indexes of it.
 
-This module neither waits nor writes nor reads a clock. Only changes (`changes.py`) change a group.
+This module neither waits nor writes nor reads a clock. Only changes (`changes.py`) change a group. It also refuses
+commits and fetches of offsets by members whose epoch does not count (`check_commit`, `check_fetch`).
 
 | state       | when                                                                                    |
 |-------------|-----------------------------------------------------------------------------------------|

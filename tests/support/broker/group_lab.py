@@ -19,7 +19,7 @@ from kmini.broker.groups.group_coordinator import GroupCoordinator
 from kmini.broker.groups.group_loader import LoadedGroup
 from kmini.broker.groups.group_records import GroupMetadata
 from kmini.broker.groups.group_store import GroupStore
-from kmini.broker.groups.modern.catalog import Metadata
+from kmini.broker.groups.modern.topic_catalog import Metadata
 from kmini.broker.replication.partition import Partition
 from kmini.broker.scheduler import run_now
 from kmini.broker.settings.broker_config import BrokerConfig

@@ -9,7 +9,7 @@ from kmini.broker.coordinators.coordinator_topic import partition_for
 from kmini.broker.groups import group_records
 from kmini.broker.groups.consumer import consumer_group_records as records
 from kmini.broker.groups.modern import record_format
-from kmini.broker.groups.modern.catalog import group_hash, topic_hash
+from kmini.broker.groups.modern.topic_catalog import group_hash, topic_hash
 from kmini.broker.groups.streams import streams_group_records as streams
 from kmini.protocol import messages as m
 from kmini.protocol.messages.list_offsets import LATEST

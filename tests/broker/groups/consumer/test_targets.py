@@ -13,7 +13,7 @@ from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
 from kmini.broker.groups.consumer.member_steps import NewTarget, compute_target, is_homogeneous
 from kmini.broker.groups.consumer.members import Expression, Membership
 from kmini.broker.groups.consumer.state_changes import AssignmentEpoch, TargetChange
-from kmini.broker.groups.modern.catalog import Catalog
+from kmini.broker.groups.modern.topic_catalog import Catalog
 from support.broker.assignments import result_of
 from support.broker.consumer_lab import ConsumerLab
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kmini.broker.groups.modern.catalog import group_hash, topic_hash
+from kmini.broker.groups.modern.topic_catalog import group_hash, topic_hash
 from kmini.protocol.uuids import parse_uuid
 
 TOPIC_ID = parse_uuid("WZ-3EnHnQNKuvQ6TERmr9w")

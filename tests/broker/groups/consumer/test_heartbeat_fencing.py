@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
+from kmini.broker.groups.consumer.heartbeat_fencing import check_classic, identify, member_of, take_place
 from kmini.broker.groups.consumer.heartbeat_fields import Beat
-from kmini.broker.groups.consumer.identities import check_classic, identify, member_of, take_place
 from kmini.broker.groups.consumer.members import (
     ClassicMetadata,
     CurrentAssignment,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kmini.broker.groups.modern.catalog import Catalog, group_hash, topic_hash
+from kmini.broker.groups.modern.topic_catalog import Catalog, group_hash, topic_hash
 from support.broker.clusters import Clusters
 from support.broker.consumer_lab import ConsumerLab
 

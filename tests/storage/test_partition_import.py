@@ -7,11 +7,11 @@ import pytest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.adoption import partitions_in, take_in
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_manager import LogManager
+from kmini.storage.partition_import import partitions_in, take_in
 from kmini.storage.validation import ValidatedRecords
 
 ORDERS, OTHER = TopicPartition("orders", 1), TopicPartition("other", 0)

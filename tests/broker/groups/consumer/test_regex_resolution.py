@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kmini.broker import scheduler
-from kmini.broker.groups.consumer.expressions import LEAST_INTERVAL_MS
 from kmini.broker.groups.consumer.heartbeat_fields import Beat
 from kmini.broker.groups.consumer.members import Expression
+from kmini.broker.groups.consumer.regex_resolution import LEAST_INTERVAL_MS
 from kmini.broker.groups.consumer.state_changes import ExpressionChange
 from kmini.protocol.errors import NotEnoughReplicas
 from support.broker.consumer_lab import START_MS, ConsumerLab

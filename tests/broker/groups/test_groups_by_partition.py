@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kmini.broker.groups.classic.classic_group import ClassicGroup
 from kmini.broker.groups.committed_offsets import CommittedOffset
-from kmini.broker.groups.shards import Shards, discard
+from kmini.broker.groups.groups_by_partition import Shards, discard
 from kmini.protocol.topics import TopicPartition
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kmini.control.calls import ONLY_PYTHON, Signature, argument_schema, signature_of
+from kmini.control.arguments import ONLY_PYTHON, Signature, argument_schema, signature_of
 from kmini.control.control_operations import TopicControl
-from kmini.control.json_kinds import WrongValue
+from kmini.control.json_types import WrongValue
 from kmini.control.routes import ROUTES, Route
 from kmini.protocol.topics import TopicPartition
 from kmini.testkit.cluster import ClusterOperations

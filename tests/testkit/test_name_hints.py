@@ -10,7 +10,7 @@ import pytest
 
 import kmini
 from kmini import Broker, Cluster
-from kmini.testkit.other_names import ATTRIBUTES
+from kmini.testkit.name_hints import ATTRIBUTES
 
 ATTRIBUTES_OF_A_BROKER: list[tuple[Callable[[Any], object], str]] = [
     (lambda b: b.port, 'here it is bootstrap_servers, which is "host:port"'),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kmini import Broker
-from kmini.broker.faults.screens import Screen
+from kmini.broker.faults.prefilter import Screen
 from kmini.protocol import messages as m
 from kmini.protocol.schema import Request
 from kmini.testing import Wire

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 from jsonschema import Draft202012Validator
 
-from kmini.control.json_kinds import MOST_SHOWN, WrongValue, kind_of, to_json
+from kmini.control.json_types import MOST_SHOWN, WrongValue, kind_of, to_json
 from kmini.protocol.topics import TopicPartition
 from kmini.testkit.contents import Isolation, PartitionOffsets
 from kmini.testkit.group_handle import GroupOffsets

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kmini.broker.settings.setting_descriptions import is_sensitive
-from kmini.control.json_kinds import NAMES, Kind, Schema, WrongValue, kind_of
 from kmini.control.json_text import read_json
+from kmini.control.json_types import NAMES, Kind, Schema, WrongValue, kind_of
 from kmini.testkit.argument_checks import ARGUMENTS, renamed
 from kmini.testkit.phrases import nearest
 

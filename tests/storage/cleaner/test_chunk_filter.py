@@ -13,10 +13,10 @@ import pytest
 from kmini.protocol.errors import CorruptMessage
 from kmini.protocol.records.compression import Codec
 from kmini.storage.cleaner import clean
+from kmini.storage.cleaner.chunk_filter import ChunkSifting
 from kmini.storage.cleaner.cleanable_log import CleaningAborted, Limits
 from kmini.storage.cleaner.offset_map import OffsetMap
 from kmini.storage.cleaner.segment_reader import SegmentReader
-from kmini.storage.cleaner.sifting import ChunkSifting
 
 Bench = Any
 
