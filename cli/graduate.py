@@ -120,6 +120,12 @@ def _notes(report: Report, *, has_config: bool) -> Iterator[str]:
     tombstones = sum(one.tombstones for one in report.topics)
     if tombstones:
         yield f"{tombstones} flagged tombstone{' has' if tombstones == 1 else 's have'} a null value now."
+    expired = [f"{one.expired} of {one.name}" for one in report.topics if one.expired]
+    if expired:
+        yield (
+            f"Older than their retention.ms, so Apache Kafka deletes them soon after its start: {', '.join(expired)} "
+            "(offsets). Raise retention.ms of the topic before, if they shall stay."
+        )
     if report.open_transactions:
         names = ", ".join(map(str, report.open_transactions))
         yield f"A transaction was open in {names}: Kafka aborts it when its time is over, or its producer comes back."

@@ -20,9 +20,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from ..broker.controller.topics import log_config
 from ..broker.controller.topology import Topic
 from ..broker.coordinators.internal_records import last_values
 from ..broker.groups.group_loader import read_groups
+from ..broker.settings.broker_config import BrokerConfig
 from ..protocol.records.batch import NO_PRODUCER_ID
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ..protocol.uuids import random_uuid
@@ -30,6 +32,7 @@ from ..storage import filenames
 from ..storage.background_work import Deletions
 from ..storage.filenames import PRODUCER_SNAPSHOT, parse_segment_file, partition_directory, segment_path
 from ..storage.filesystem import FileSystem, OsFileSystem, write_atomically
+from ..storage.indexes.time_index import TimeIndex
 from ..storage.log_config import LogConfig
 from ..storage.log_dir_files import MetaProperties, write_clean_shutdown, write_meta_properties
 from ..storage.log_environment import LogEnvironment
@@ -68,6 +71,8 @@ class TopicReport(NamedTuple):
     linked_bytes: int
     tombstones: int
     """Flagged tombstones whose value was removed."""
+    expired: int
+    """Offsets in segments that are older than `retention.ms`: Apache Kafka deletes them soon after its start."""
 
 
 class Report(NamedTuple):
@@ -137,7 +142,7 @@ def graduate(
         out=out,
         cluster_id=stored.cluster_id,
         node_id=node.id,
-        topics=list(_topic_reports(source, folders)),
+        topics=list(_topic_reports(filesystem, source, folders, out, now_ms, _log_defaults(configured))),
         groups=internal.groups,
         committed_offsets=internal.committed_offsets,
         transactional_ids=internal.transactional_ids,
@@ -279,7 +284,42 @@ def _write_checkpoints(filesystem: FileSystem, source: Source, out: str) -> None
         write_offsets(filesystem, os.path.join(out, name), offsets)
 
 
-def _topic_reports(source: Source, folders: list[CopiedFolder]) -> Iterator[TopicReport]:
+def _log_defaults(configured: Mapping[str, str] | None) -> LogConfig:
+    """The settings of logs that Kafka will have from its server.properties."""
+    return BrokerConfig.parse({**(configured or {})}).log_config
+
+
+def _expired_offsets(
+    filesystem: FileSystem, partition: SourcePartition, folder: str, now_ms: int, defaults: LogConfig
+) -> int:
+    """The offsets in the first segments of a new log whose records are all older than `retention.ms`, as Kafka looks
+    at them: by the last entry of the time index, else by the age of the file."""
+    config = log_config(partition.topic, defaults)
+    if "delete" not in config.cleanup_policy or config.retention_ms < 0:
+        return 0
+    files = filter(None, map(parse_segment_file, filesystem.list(folder)))
+    bases = sorted(file.base_offset for file in files if file.kind == filenames.LOG)
+    replica = partition.replica
+    end = replica.log_start_offset
+    for base, following in zip(bases, [*bases[1:], replica.log_end_offset], strict=True):
+        index = TimeIndex(filesystem, segment_path(folder, base, filenames.TIME_INDEX), base)
+        newest_ms = index.last_entry.timestamp
+        if newest_ms < 0:
+            newest_ms = filesystem.modified_ms(segment_path(folder, base, filenames.LOG))
+        if now_ms - newest_ms <= config.retention_ms:
+            break
+        end = following
+    return end - replica.log_start_offset
+
+
+def _topic_reports(
+    filesystem: FileSystem,
+    source: Source,
+    folders: list[CopiedFolder],
+    out: str,
+    now_ms: int,
+    defaults: LogConfig,
+) -> Iterator[TopicReport]:
     pairs: Iterator[tuple[SourcePartition, CopiedFolder]] = zip(source.partitions, folders, strict=True)
     for name, group in groupby(pairs, key=lambda pair: pair[0].topic.name):
         pairs_of_topic = list(group)
@@ -292,6 +332,16 @@ def _topic_reports(source: Source, folders: list[CopiedFolder]) -> Iterator[Topi
             sum(folder.copied_bytes + folder.converted_bytes for _, folder in pairs_of_topic),
             sum(folder.linked_bytes for _, folder in pairs_of_topic),
             sum(folder.tombstones for _, folder in pairs_of_topic),
+            sum(
+                _expired_offsets(
+                    filesystem,
+                    partition,
+                    os.path.join(out, partition_directory(partition.topic_partition)),
+                    now_ms,
+                    defaults,
+                )
+                for partition, _ in pairs_of_topic
+            ),
         )
 
 

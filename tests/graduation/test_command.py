@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from subprocess import run as run_process
 
@@ -50,6 +51,33 @@ def test_what_stands_in_no_topic_is_counted(data_dir: Path, out: Path) -> None:
     result = invoke(data_dir, out)
     assert "Taken over as well: access rules: 1." in result.stdout
     assert "in force where server.properties asks for them: give --config" in result.stdout
+
+
+def test_records_that_apache_kafka_will_delete_soon_are_named(data_dir: Path, out: Path) -> None:
+    """They are older than `retention.ms`: a broker whose clock tests move, or that was stopped, has kept them."""
+    old_ms = time.time_ns() // 1_000_000 - 10 * 86_400_000
+    with Broker(data_dir=data_dir) as broker:
+        for name, config in (
+            ("old", {}),
+            ("kept", {"retention.ms": "-1"}),
+            ("compacted", {"cleanup.policy": "compact"}),
+        ):
+            broker.create_topic(name, config={"segment.bytes": "300", **config})
+            for number in range(6):
+                broker.produce(name, b"." * 100, key=b"k", timestamp_ms=old_ms)
+            broker.produce(name, b"new", key=b"k")
+    report = json.loads(invoke("--format", "json", data_dir, out).stdout)
+    expired = {topic["name"]: topic["expired"] for topic in report["topics"]}
+    assert 0 < expired["old"] < 7
+    assert (expired["kept"], expired["compacted"], expired["orders"]) == (0, 0, 0)
+
+
+def test_the_note_says_how_many_and_what_to_do(data_dir: Path, out: Path) -> None:
+    with Broker(data_dir=data_dir) as broker:
+        broker.create_topic("old")
+        broker.produce("old", b"v", timestamp_ms=1)
+    note = "Apache Kafka deletes them soon after its start: 1 of old (offsets). Raise retention.ms of the topic before"
+    assert note in invoke(data_dir, out).stdout
 
 
 def test_as_json_it_is_one_object(data_dir: Path, out: Path) -> None:

@@ -45,11 +45,11 @@ _NO_ELR = (
     " broker"
 )
 _NO_SUCH_RESOURCE = "there is no telemetry of clients (KIP-714) that they are for"
-_ONCE = "what is asked for again is told once, because an answer is a hundred times as large as its question"
+_ONCE = "a resource that is named twice is answered once, because an answer is a hundred times larger than its request"
 _NO_METADATA_LOG = (
     "the controller keeps the metadata in a database and not in a log, and is reached through the broker alone"
 )
-_NO_SUCH_FEATURE = "a feature is told where more than its level 0 is served, because clients use what is told"
+_NO_SUCH_FEATURE = "kmini lists only features that it serves above level 0, because clients use what is listed"
 
 _STUCK = "a client of Kafka 3.9, the last release that serves these versions, waits in vain there, and for ever"
 
@@ -85,7 +85,7 @@ DIFFERENCES = (
     ),
     Difference(
         *("IncrementalAlterConfigs", "contradicting lags*", "error_code", "INVALID_REQUEST", "NONE"),
-        "the broker would keep a topic from being created whose settings are compared with such defaults",
+        "the settings of a topic are validated together with these defaults, so CreateTopics could fail",
     ),
     Difference(
         *("IncrementalAlterConfigs", "log.retention.ms=-2*", "error_code", "INVALID_REQUEST", "NONE"),
@@ -144,7 +144,7 @@ CLEANER = (
         "storage/cleaner/test_bounds.py::test_tiny_segments_are_swapped_a_few_at_a_time",
     ),
     Behaviour(
-        "a batch with tombstones of which the map of keys had no room for all",
+        "a batch with tombstones that ends beyond the last offset in the key map, because the map is full",
         "gets its delete horizon when a pass has mapped beyond it",
         "gets it at once",
         "older values of its keys may still be there, and the time to read the tombstone must not run out before",
@@ -184,7 +184,7 @@ CLEANER = (
         "a transaction after an aborted one of the same producer, in a pass that begins between them in one segment",
         "supersedes what is older",
         "is taken for aborted, and what it supersedes stays",
-        "such passes come after those whose map was too small, and the bound of KIP-354 holds for them too",
+        "a pass begins there if the key map of the previous pass was full; max.compaction.lag.ms applies there, too",
         "storage/cleaner/test_cleaned_transactions.py::"
         "test_an_abort_in_the_clean_part_of_a_segment_does_not_affect_later_transactions",
     ),
