@@ -63,7 +63,7 @@ def test_records_that_apache_kafka_will_delete_soon_are_named(data_dir: Path, ou
             ("compacted", {"cleanup.policy": "compact"}),
         ):
             broker.create_topic(name, config={"segment.bytes": "300", **config})
-            for number in range(6):
+            for _ in range(6):
                 broker.produce(name, b"." * 100, key=b"k", timestamp_ms=old_ms)
             broker.produce(name, b"new", key=b"k")
     report = json.loads(invoke("--format", "json", data_dir, out).stdout)
