@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -19,9 +18,6 @@ from kmini.cli.option_values import parse_setting, read_properties
 if TYPE_CHECKING:
     from kmini.pipeline.stages.pipeline import Pipeline
     from kmini.pipeline.stages.pipeline_progress import Progress, Watcher
-
-PRINT_EVERY = 10
-"""Without a terminal, every tenth call of a watcher prints: once in ten seconds."""
 
 
 @click.command(
@@ -152,47 +148,24 @@ def _run(declared: Pipeline, *, available_now: bool, quiet: bool) -> None:
     from kmini.pipeline.stages.running_pipeline import PipelineError
 
     logging.getLogger("kmini.pipeline").setLevel(logging.INFO)
-    stop = threading.Event()
-    _stop_on_signals(stop)
-    try:
-        with ExitStack() as stack:
-            running = stack.enter_context(declared.start(available_now=available_now))
-            _stop_on_signals(stop)  # Spark has replaced this handler
-            watcher = None if quiet else _watcher(stack)
-            running.wait(stop, watcher)
-            if watcher is not None and not sys.stdout.isatty():
-                _say(running.progress())
-    except PipelineError as error:
-        raise click.ClickException(str(error)) from error
+    with ExitStack() as stack:
+        try:
+            declared.run(available_now=available_now, watcher=_quiet if quiet else _watcher(stack))
+        except PipelineError as error:
+            raise click.ClickException(str(error)) from error
 
 
-def _stop_on_signals(stop: threading.Event) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+def _quiet(progress: Progress) -> None:
+    """Show nothing."""
 
 
 def _watcher(stack: ExitStack) -> Watcher:
     """Draws on a terminal; elsewhere prints a line for each stage and topic now and then."""
+    from kmini.pipeline.stages.pipeline_progress import now_and_then, table
+
     if not sys.stdout.isatty():
-        reports = 0
-
-        def say(progress: Progress) -> None:
-            nonlocal reports
-            reports += 1
-            if reports % PRINT_EVERY == 0:
-                _say(progress)
-
-        return say
+        return now_and_then(partial(click.echo, err=True))
     from rich.live import Live
-
-    from kmini.pipeline.stages.pipeline_progress import table
 
     live = stack.enter_context(Live(auto_refresh=False))
     return lambda progress: live.update(table(progress), refresh=True)
-
-
-def _say(progress: Progress) -> None:
-    from kmini.pipeline.stages.pipeline_progress import lines
-
-    for line in lines(progress):
-        click.echo(line, err=True)

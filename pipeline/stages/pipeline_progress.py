@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +16,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from .purge import TopicPurge
+
+
+log = logging.getLogger("kmini.pipeline")
+
+SHOWN_EVERY = 10
+"""Without a terminal, every tenth progress is shown: one in ten seconds."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,36 @@ def _offsets(reported: Any) -> dict[tuple[str, str], int] | None:
 def topic_progress(topic: TopicPurge) -> TopicProgress:
     waits = "; ".join(f"{partition} waits for {names}" for partition, names in sorted(topic.waits_for.items()))
     return TopicProgress(topic.topic, sum(topic.low_watermarks.values()), topic.problem or waits)
+
+
+@contextmanager
+def logged() -> Iterator[Watcher]:
+    """A watcher that logs at INFO now and then. Where nobody has set up logging, it goes to the standard error, with
+    the time."""
+    level, handler = log.level, logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    is_set_up = log.hasHandlers()
+    if not is_set_up:
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    try:
+        yield now_and_then(partial(log.info, "%s"))
+    finally:
+        if not is_set_up:
+            log.removeHandler(handler)
+            log.setLevel(level)
+
+
+def now_and_then(show: Callable[[str], None]) -> Watcher:
+    """A watcher that shows every tenth progress, and the last one, line by line."""
+    reports = count(1)
+
+    def report(progress: Progress) -> None:
+        if next(reports) % SHOWN_EVERY == 0 or all(stage.state == "ended" for stage in progress.stages):
+            for line in lines(progress):
+                show(line)
+
+    return report
 
 
 def lines(progress: Progress) -> list[str]:

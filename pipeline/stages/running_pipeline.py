@@ -44,6 +44,10 @@ class PipelineError(Exception):
     """A pipeline could not start, or a stage of it failed; the message is one line and names stage and topic."""
 
 
+class StoppedAtStart(Exception):
+    """The pipeline was to stop before all its stages had started."""
+
+
 class Running:
     """A running pipeline, made by `Pipeline.start`. Raises `PipelineError` if it cannot start.
 
@@ -51,9 +55,18 @@ class Running:
     """
 
     def __init__(
-        self, pipeline: PipelineDeclaration, *, available_now: bool = False, spark: SparkSession | None = None
+        self,
+        pipeline: PipelineDeclaration,
+        *,
+        available_now: bool = False,
+        spark: SparkSession | None = None,
+        stop: threading.Event | None = None,
+        when_spark_runs: Callable[[], None] = lambda: None,
     ) -> None:
+        """`stop` ends the start: it raises StoppedAtStart between two steps, of which the session of Spark takes
+        seconds. `when_spark_runs` is called with that session there."""
         self.pipeline = pipeline
+        self._stop_start = stop or threading.Event()
         self._available_now = available_now
         self._stages = pipeline.in_order()
         self._queries: dict[str, StreamingQuery] = {}
@@ -67,17 +80,23 @@ class Running:
             admin = Admin(pipeline.kafka)
             cluster_id = admin.cluster_id()
             topics = _topics(pipeline, admin)
+            self._check_stop()
             self._spark = spark or _session(pipeline)
+            when_spark_runs()
             self._frames = {stage.name: self._frame(stage) for stage in self._stages}
             files = {stage.name: self._checkpoint(stage, cluster_id, topics) for stage in self._stages}
             self._purger = Purger(admin, _purges(pipeline, admin, topics, files))
             self._purger.purge(at_once=True)
             self._thread = PurgeThread(self._purger, interval_s=pipeline.purge_interval_ms / 1000)
+            self._check_stop()
             self._thread.start()
             self._start_ready()
         except (AdminError, CheckpointInUseError, CheckpointError) as error:
             self.stop()
             raise PipelineError(f"pipeline {pipeline.name!r}: {error}") from error
+        except StoppedAtStart:
+            self.stop(finishes_batches=False)
+            raise
         except BaseException:
             self.stop()
             raise
@@ -138,14 +157,15 @@ class Running:
         """Purge what is committed by now, without waiting for the purge thread; return the number of partitions."""
         return self._purger.purge(at_once=True) if self._purger else 0
 
-    def stop(self) -> None:
-        """Stop the stages, upstream first, purge what they committed, and release the checkpoints. A second call does
-        nothing."""
+    def stop(self, *, finishes_batches: bool = True) -> None:
+        """Stop the stages, upstream first, purge what they committed, and release the checkpoints. A stage that
+        `finishes_batches` has `FINISH_BATCH_S` for the micro-batch in progress. A second call does nothing."""
         self._waiting = []
         for stage in self._stages:
             query = self._queries.get(stage.name)
             if query is not None and query.isActive:
-                _let_it_finish(query)
+                if finishes_batches:
+                    _let_it_finish(query)
                 query.stop()
         if self._thread is not None:
             self._thread.stop()
@@ -156,6 +176,10 @@ class Running:
             lock.release()
 
     # --- starting
+
+    def _check_stop(self) -> None:
+        if self._stop_start.is_set():
+            raise StoppedAtStart
 
     def _start_ready(self) -> None:
         """Start the ready stages: all of them; with `available_now`, those whose upstream stages have ended."""
@@ -168,6 +192,7 @@ class Running:
 
     def _frame(self, stage: Stage) -> DataFrame:
         """The DataFrame that a stage's function returns for the stage's sources."""
+        self._check_stop()
         frames: list[DataFrame] = []
         for source in stage.sources:
             if isinstance(source, str):
@@ -188,6 +213,7 @@ class Running:
 
     def _checkpoint(self, stage: Stage, cluster_id: str, topics: Mapping[str, TopicDescription]) -> CheckpointFiles:
         """Lock a stage's checkpoint. Raises `PipelineError` if its offsets belong to other topics."""
+        self._check_stop()
         location = self.pipeline.checkpoint_of(stage)
         self._locks.append(CheckpointLock(self._spark, location))
         files = checkpoint_files(self._spark, location)

@@ -312,9 +312,10 @@ def test_a_storm_of_rebalances_makes_a_member_join_again_and_again(broker: Broke
         client.subscribe(["orders"])
         assert first_value(client) == b"placed"
         joins = broker.faults.on("JoinGroup", group=GROUP).delay(0)
-        storm = broker.faults.rebalance_storm(GROUP, times=2)
-        until(lambda: (client.poll(0.02), joins.hits >= 2)[1])
-        storm.assert_hit(times=2)
+        for number in (1, 2):  # two heartbeats that are answered at once are one join
+            storm = broker.faults.rebalance_storm(GROUP, times=1)
+            until(lambda number=number: (client.poll(0.02), joins.hits >= number)[1])
+            storm.assert_hit(times=1)
 
 
 @pytest.mark.parametrize("code", ["FENCED_INSTANCE_ID", "GROUP_MAX_SIZE_REACHED", "GROUP_AUTHORIZATION_FAILED"])
