@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,14 @@ def test_what_is_built_is_a_stage_of_the_dockerfile_and_has_its_tag(files: tuple
         assert Path(service["build"]["context"]) == ROOT
         assert ROOT / service["build"]["dockerfile"] == DOCKER / "Dockerfile"
         assert service["image"].endswith(f":{tag()}")
+
+
+@STACKS
+def test_images_that_are_fetched_are_pinned_by_their_digests(files: tuple[str, ...]) -> None:
+    fetched = [one["image"] for one in services_of(files).values() if not one["image"].endswith(f":{tag()}")]
+    assert len(fetched) == 2  # Prometheus and Grafana
+    for image in fetched:
+        assert re.fullmatch(r"[\w/]+:[\w.]+@sha256:[0-9a-f]{64}", image)
 
 
 @STACKS
