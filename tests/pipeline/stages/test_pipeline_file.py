@@ -63,14 +63,14 @@ LOGGING = """
 import logging, sys
 from kmini.cli import main
 from kmini.pipeline.admin import Admin
-from kmini.pipeline.stages.pipeline import Pipeline
+from kmini.pipeline.stages import pipeline
 from kmini.pipeline.stages.running_pipeline import PipelineError
 
-def fail(self, **options):
+def fail(declared, **options):
     logging.getLogger("kmini.pipeline.x").info("begins")
     raise PipelineError("stage s failed")
 
-Pipeline.start = fail
+pipeline.Running = fail
 Admin.cluster_id = lambda self: "a cluster"
 main()
 """
@@ -106,7 +106,7 @@ def test_a_run_without_a_broker_ends_before_spark_is_started(
 ) -> None:
     pytest.importorskip("pyspark")
     file.write_text(DECLARED.format(name="one"))
-    monkeypatch.setattr("kmini.pipeline.stages.pipeline.Pipeline.start", lambda *_, **__: pytest.fail("it starts"))
+    monkeypatch.setattr("kmini.pipeline.stages.pipeline.Running", lambda *_, **__: pytest.fail("it starts"))
     with pytest.raises(SystemExit) as ended:
         kmini.main(["pipeline", "run", str(file), "-b", "127.0.0.1:1", "--timeout-ms", "300"], prog_name="kmini")
     assert ended.value.code == 1
