@@ -17,6 +17,7 @@ from kmini.registry.schema_reading import SchemaReader
 from support.control_api import control_api
 from support.registry_api import RegistryApi
 from support.small_client import SmallClient
+from support.until import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -137,9 +138,8 @@ def test_a_server_that_is_gone_leaves_its_last_data_and_comes_back(broker: Conne
     row = page.get_by_role("row", name=re.compile("^orders"))
     expect(row).to_contain_text("alice: placed")
     expect(page.locator("#dot")).to_have_class("dot up")
-    page.wait_for_function(
-        "performance.getEntriesByType('resource').some(({ name }) => name.endsWith('/page/groups.js'))"
-    )
+    loaded = "performance.getEntriesByType('resource').some((one) => one.name.endsWith('/page/groups.js'))"
+    until(lambda: page.evaluate(loaded), "the other views are not there")
     context.set_offline(True)
     expect(page.get_by_text("The server does not answer. What is shown is from")).to_be_visible(timeout=30_000)
     expect(page.locator("#dot")).to_have_class("dot gone")
