@@ -290,7 +290,7 @@ DEFECTS = (
         "screens.py",
         "frozenset(topic for topic in topics if topic is not None)",
         "frozenset(topic for topic in topics[:1] if topic is not None)",
-        ("tests/broker/faults/test_screens.py",),
+        ("tests/broker/faults/test_prefilter.py",),
     ),
     # --- the schema registry
     Defect(
