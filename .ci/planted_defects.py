@@ -287,7 +287,7 @@ DEFECTS = (
     Defect(
         "screen_looks_for_the_topic_of_one_rule",
         "A request is looked at if any of the rules may mean it.",
-        "broker/faults/prefilter.py",
+        "prefilter.py",
         "frozenset(topic for topic in topics if topic is not None)",
         "frozenset(topic for topic in topics[:1] if topic is not None)",
         ("tests/broker/faults/test_prefilter.py",),
