@@ -24,7 +24,6 @@ from ..broker.controller.topics import log_config
 from ..broker.controller.topology import Topic
 from ..broker.coordinators.internal_records import last_values
 from ..broker.groups.group_loader import read_groups
-from ..broker.settings.broker_config import BrokerConfig
 from ..protocol.records.batch import NO_PRODUCER_ID
 from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ..protocol.uuids import random_uuid
@@ -39,6 +38,7 @@ from ..storage.log_environment import LogEnvironment
 from ..storage.offset_checkpoint_file import write_offsets
 from ..storage.producers.producer_snapshot import SnapshotCorrupt, decode_snapshot
 from ..storage.recovery import load_log
+from ..storage.retention import beyond_age
 from .kafka_settings import ChangedSetting
 from .metadata_log import BROKER_EPOCH, KafkaSettings, Node, metadata_records, quorum_records, settings_of
 from .partition_files import CopiedFolder, Copier, remove_contents
@@ -142,7 +142,7 @@ def graduate(
         out=out,
         cluster_id=stored.cluster_id,
         node_id=node.id,
-        topics=list(_topic_reports(filesystem, source, folders, out, now_ms, _log_defaults(configured))),
+        topics=list(_topic_reports(filesystem, source, folders, out, now_ms, properties.log_config)),
         groups=internal.groups,
         committed_offsets=internal.committed_offsets,
         transactional_ids=internal.transactional_ids,
@@ -284,32 +284,35 @@ def _write_checkpoints(filesystem: FileSystem, source: Source, out: str) -> None
         write_offsets(filesystem, os.path.join(out, name), offsets)
 
 
-def _log_defaults(configured: Mapping[str, str] | None) -> LogConfig:
-    """The settings of logs that Kafka will have from its server.properties."""
-    return BrokerConfig.parse({**(configured or {})}).log_config
+class _NewSegment(NamedTuple):
+    """A segment of a new log, as Kafka's retention looks at it."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+    largest_timestamp: int
 
 
 def _expired_offsets(
     filesystem: FileSystem, partition: SourcePartition, folder: str, now_ms: int, defaults: LogConfig
 ) -> int:
-    """The offsets in the first segments of a new log whose records are all older than `retention.ms`, as Kafka looks
-    at them: by the last entry of the time index, else by the age of the file."""
+    """The offsets in the first segments of a new log whose records are all older than `retention.ms`. A segment is as
+    old as the last entry of its time index, else as its file."""
     config = log_config(partition.topic, defaults)
-    if "delete" not in config.cleanup_policy or config.retention_ms < 0:
+    if not config.is_deletable:
         return 0
     files = filter(None, map(parse_segment_file, filesystem.list(folder)))
     bases = sorted(file.base_offset for file in files if file.kind == filenames.LOG)
-    replica = partition.replica
-    end = replica.log_start_offset
-    for base, following in zip(bases, [*bases[1:], replica.log_end_offset], strict=True):
-        index = TimeIndex(filesystem, segment_path(folder, base, filenames.TIME_INDEX), base)
-        newest_ms = index.last_entry.timestamp
+    start, end = partition.replica.log_start_offset, partition.replica.log_end_offset
+    segments = []
+    for base, following in zip(bases, [*bases[1:], end], strict=True):
+        path = segment_path(folder, base, filenames.LOG)
+        newest_ms = TimeIndex(filesystem, segment_path(folder, base, filenames.TIME_INDEX), base).last_entry.timestamp
         if newest_ms < 0:
-            newest_ms = filesystem.modified_ms(segment_path(folder, base, filenames.LOG))
-        if now_ms - newest_ms <= config.retention_ms:
-            break
-        end = following
-    return end - replica.log_start_offset
+            newest_ms = filesystem.modified_ms(path)
+        segments.append(_NewSegment(base, following, filesystem.size(path), newest_ms))
+    count = beyond_age(segments, config.retention_ms, end, now_ms)
+    return segments[count - 1].next_offset - start if count else 0
 
 
 def _topic_reports(

@@ -18,6 +18,7 @@ from ..broker.settings.broker_config import BrokerConfig, ConfigError
 from ..protocol import scram
 from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
 from ..storage.config_key import split_list
+from ..storage.log_config import LogConfig
 from .kafka_settings import ChangedSetting, for_kafka
 from .metadata_log import CONTROLLER_LISTENER
 from .source import Refused
@@ -70,6 +71,8 @@ class ServerProperties(NamedTuple):
     changed: list[ChangedSetting]
     """Settings that cannot be kept."""
     holds_secrets: bool
+    log_config: LogConfig
+    """The settings of logs that it gives to topics without their own."""
 
 
 def server_properties(out: str, node_id: int | None, configured: Mapping[str, str] | None) -> ServerProperties:
@@ -107,7 +110,9 @@ def server_properties(out: str, node_id: int | None, configured: Mapping[str, st
     lines = ["# Written by kmini graduate. Start Apache Kafka on it: bin/kafka-server-start.sh THIS_FILE"]
     lines += [f"{_escaped(name, ' =:#!')}={_escaped(value)}" for name, value in {**head, **kept}.items()]
     holds_secrets = bool(listening.user) or any("jaas" in name or "password" in name for name in kept)
-    return ServerProperties("\n".join(lines) + "\n", node_id, listening.controller_port, changed, holds_secrets)
+    return ServerProperties(
+        "\n".join(lines) + "\n", node_id, listening.controller_port, changed, holds_secrets, config.log_config
+    )
 
 
 class _Listening:

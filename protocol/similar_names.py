@@ -13,7 +13,7 @@ LEAST = 0.6
 
 def similar_names(name: str, names: Iterable[str], most: int = 1) -> list[str]:
     """The names that are most like this one, the most similar first; none where none is near. Case does not count."""
-    from difflib import get_close_matches  # not needed before somebody misspells a name
+    from difflib import get_close_matches  # only a misspelt name needs it
 
     known = {one.casefold(): one for one in names}
     return [known[one] for one in get_close_matches(name[:LONGEST].casefold(), known, most, LEAST)]

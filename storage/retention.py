@@ -9,10 +9,30 @@ log whose `cleanup.policy` lacks delete loses segments by its log start offset o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from .deletion import delete_records_below, without_checkpoint
 from .log import PartitionLog
 from .segment import Segment
+
+
+class Aged(Protocol):
+    """What the rules ask of a segment."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def next_offset(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def largest_timestamp(self) -> int: ...
+
+
+S = TypeVar("S", bound=Aged)
 
 
 def apply_retention(log: PartitionLog, now_ms: int) -> int:
@@ -74,7 +94,7 @@ def beyond_size(segments: Sequence[Segment], retention_bytes: int, high_watermar
     return _oldest_while(is_excess, segments, high_watermark)
 
 
-def beyond_age(segments: Sequence[Segment], retention_ms: int, high_watermark: int, now_ms: int) -> int:
+def beyond_age(segments: Sequence[Aged], retention_ms: int, high_watermark: int, now_ms: int) -> int:
     """How many of the oldest segments have no timestamp within `retention.ms` of now; a negative one sets no limit.
 
     A segment without timestamps is as old as its file.
@@ -84,7 +104,7 @@ def beyond_age(segments: Sequence[Segment], retention_ms: int, high_watermark: i
     return _oldest_while(lambda segment: now_ms - segment.largest_timestamp > retention_ms, segments, high_watermark)
 
 
-def _oldest_while(expired: Callable[[Segment], bool], segments: Sequence[Segment], high_watermark: int) -> int:
+def _oldest_while(expired: Callable[[S], bool], segments: Sequence[S], high_watermark: int) -> int:
     for number, segment in enumerate(segments):
         is_last = number + 1 == len(segments)
         upper_bound = segment.next_offset if is_last else segments[number + 1].base_offset

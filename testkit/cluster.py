@@ -21,11 +21,10 @@ from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.topics import TopicPartition
 from kmini.testkit import argument_checks
 from kmini.testkit.argument_checks import Config, Topics
-from kmini.testkit.embedded_registry import embedded_registry
 from kmini.testkit.handle import method
 from kmini.testkit.host import AsyncHost, Host
 from kmini.testkit.operations import BrokerNotRunning, Operations
-from kmini.testkit.parts import AsyncParts, Parts, new_journal
+from kmini.testkit.parts import AsyncParts, Parts
 from kmini.testkit.waiting import NotInTime
 
 __all__ = ["AsyncCluster", "BrokerNotRunning", "Cluster", "ReplicaOffsets"]
@@ -235,7 +234,6 @@ class ClusterMethods:
     move_coordinator = method(ClusterOperations.move_coordinator)
     move_transaction_coordinator = method(ClusterOperations.move_transaction_coordinator)
     move_leader = method(ClusterOperations.move_leader)
-    brokers = method(ClusterOperations.brokers)
     metrics_text = method(ClusterOperations.metrics_text)
     stop_broker = method(ClusterOperations.stop_broker)
     kill = method(ClusterOperations.kill)
@@ -287,7 +285,6 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         argument_checks.integer("port", port, f"a port that leaves room for {brokers}, or 0", 0, 65_536 - brokers)
         argument_checks.text("host", host, "the name or address of an interface as str")
         rack_of = argument_checks.racks("racks", racks, brokers)
-        new_topics = argument_checks.topics("topics", topics)
         options = argument_checks.as_settings(as_version, timestamps)
         common = {**options, **argument_checks.config("config", config)}
         configs = [
@@ -304,9 +301,11 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         self._live(
             ClusterOperations,
             configs,
-            new_topics,
-            new_journal("journal", journal),
-            embedded_registry(registry, registry_port, host),
+            host,
+            topics=topics,
+            journal=journal,
+            registry=registry,
+            registry_port=registry_port,
         )
 
     @property

@@ -12,11 +12,10 @@ from kmini.protocol.errors import InvalidArgument
 from kmini.testkit import argument_checks
 from kmini.testkit.argument_checks import Config, Topics
 from kmini.testkit.contents import PartitionOffsets
-from kmini.testkit.embedded_registry import embedded_registry
 from kmini.testkit.handle import method
 from kmini.testkit.host import AsyncHost, Host
 from kmini.testkit.operations import Operations
-from kmini.testkit.parts import AsyncParts, Parts, new_journal
+from kmini.testkit.parts import AsyncParts, Parts
 
 __all__ = ["AsyncBroker", "Broker"]
 
@@ -69,7 +68,6 @@ class BrokerOperations(Operations):
 class BrokerMethods:
     """The methods of a broker, beside those it shares with a cluster (`parts.py`)."""
 
-    brokers = method(BrokerOperations.brokers)
     create_topic = method(BrokerOperations.create_topic)
     offsets = method(BrokerOperations.offsets)
     metrics_text = method(BrokerOperations.metrics_text)
@@ -115,13 +113,14 @@ class Broker(Host[BrokerOperations, "AsyncBroker"], BrokerMethods, Parts):
         argument_checks.integer("port", port, "a port, 0 for any free one", 0, 65_535)
         listeners = {"listeners": f"PLAINTEXT://{host}:{port}"}
         options = argument_checks.as_settings(as_version, timestamps)
-        new_topics = argument_checks.topics("topics", topics)
         self._live(
             BrokerOperations,
             [BrokerConfig.parse({**listeners, **options, **argument_checks.config("config", config)})],
-            new_topics,
-            new_journal("journal", journal),
-            embedded_registry(registry, registry_port, host),
+            host,
+            topics=topics,
+            journal=journal,
+            registry=registry,
+            registry_port=registry_port,
         )
 
     @property

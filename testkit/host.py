@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kmini.protocol.errors import InvalidState
+from kmini.testkit import argument_checks
+from kmini.testkit.embedded_registry import embedded_registry
 from kmini.testkit.handle import DEADLINE_S, LONG_DEADLINE_S, Awaiting, Blocking, check_can_await
 from kmini.testkit.lifecycle import Lifecycle
 from kmini.testkit.loop_thread import LoopThread, run_aside
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from kmini.broker.journal.request_journal import RequestJournal
     from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.settings.broker_config import BrokerConfig
-    from kmini.testkit.argument_checks import NewTopic
-    from kmini.testkit.embedded_registry import EmbeddedRegistry
+    from kmini.testkit.argument_checks import Topics
     from kmini.testkit.operations import Operations
 
 Table = TypeVar("Table", bound="Operations")
@@ -59,19 +60,23 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         self,
         table: Callable[[LocalCluster], Table],
         configs: Sequence[BrokerConfig],
-        topics: Sequence[NewTopic],
-        journal: RequestJournal | None,
-        registry: EmbeddedRegistry | None,
+        host: str,
+        *,
+        topics: Topics | None,
+        journal: bool,
+        registry: bool,
+        registry_port: int,
     ) -> None:
-        """Have a life, whose brokers have these configurations, create these topics and are used by this table of
-        operations."""
+        """Have a life, whose brokers have these configurations and are used by this table of operations. The other
+        arguments are those of `Broker`. Raises TypeError, ValueError, and ImportError."""
+        new_topics = argument_checks.topics("topics", topics)
         self._lifecycle = Lifecycle(
             table,
             configs,
-            lambda operations: operations.create_missing(topics),
+            lambda operations: operations.create_missing(new_topics),
             self._place_faults,
-            journal=journal,
-            registry=registry,
+            journal=_new_journal() if argument_checks.flag("journal", journal) else None,
+            registry=embedded_registry(registry, registry_port, host),
         )
 
     @property
@@ -196,6 +201,12 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aio.close()
+
+
+def _new_journal() -> RequestJournal:
+    from kmini.broker.journal.request_journal import RequestJournal  # start-up time counts
+
+    return RequestJournal()
 
 
 class AsyncHost(Awaiting[Table]):

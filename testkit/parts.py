@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kmini.testkit.argument_checks import flag
 from kmini.testkit.handle import Awaiting, Blocking, method
 from kmini.testkit.operations import Operations
 
 if TYPE_CHECKING:
-    from kmini.broker.journal.request_journal import RequestJournal
     from kmini.testkit.clock_handle import AsyncClock, Clock
     from kmini.testkit.fault_handle import AsyncFaults, Faults
     from kmini.testkit.group_handle import AsyncGroup, Group
@@ -23,18 +21,10 @@ if TYPE_CHECKING:
     from kmini.testkit.transaction_handle import AsyncTransactions, Transactions
 
 
-def new_journal(argument: str, is_on: bool) -> RequestJournal | None:
-    """A journal for a broker or a cluster, if it is wanted. Raises TypeError for what is no bool."""
-    if not flag(argument, is_on):
-        return None
-    from kmini.broker.journal.request_journal import RequestJournal
-
-    return RequestJournal()
-
-
 class SharedMethods:
     """The methods that a broker and a cluster have in common."""
 
+    brokers = method(Operations.brokers)
     delete_topic = method(Operations.delete_topic)
     topics = method(Operations.topics)
     produce = method(Operations.produce)

@@ -271,7 +271,7 @@ class _Connection(asyncio.Protocol):
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEADER_BYTES)
         self._loop = asyncio.get_running_loop()
         self._more: asyncio.Future[None] | None = None
-        """Done when more bytes have come; None while nobody waits for them."""
+        """Done when more bytes have come; None while `_next_event` does not wait for them."""
         self._writable = asyncio.Event()
         self._writable.set()
         self._timer: asyncio.TimerHandle | None = None

@@ -105,8 +105,8 @@ def topic_progress(topic: TopicPurge) -> TopicProgress:
 
 @contextmanager
 def logged() -> Iterator[Watcher]:
-    """A watcher that logs at INFO now and then. Where nobody has set up logging, it goes to the standard error, with
-    the time."""
+    """A watcher that logs at INFO now and then. If no handler is set up for logging, the lines go to the standard
+    error, with the time."""
     level, handler = log.level, logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     is_set_up = log.hasHandlers()

@@ -569,7 +569,8 @@ def _of_factors(before: Any, after: Any) -> str:
 
 
 def _most_pairs(partners: list[list[int]]) -> int:
-    """How many members find a partner of their own, at most. `partners` lists whom each of them may have."""
+    """The size of the largest matching in which each member has another partner. `partners` lists the candidates of
+    each member."""
     chosen: dict[int, int] = {}
 
     def has_partner(member: int, asked: set[int]) -> bool:
