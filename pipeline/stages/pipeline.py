@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from .declaration import PipelineDeclaration
 from .pipeline_progress import Watcher, logged
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("kmini.pipeline")
+
+CHECK_STOP_EVERY_S = 0.05
+"""Seconds between checks whether a start is to be given up."""
+END_START_S = 1.0
+"""Seconds that a start which is to stop has for ending in order."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,8 @@ class Pipeline(PipelineDeclaration):
         watcher: Watcher | None = None,
     ) -> None:
         """Run the pipeline until `stop` is set, or SIGINT or SIGTERM comes; with `available_now`, until every stage has
-        processed everything that is there. Signals are taken in the main thread.
+        processed everything that is there. Signals of Spark's JVM count too; those of this process are taken in the
+        main thread only.
 
         `watcher` is called about once a second; without one the progress is logged to "kmini.pipeline" now and then,
         and to the standard error where nothing else is set up. Raises `PipelineError` after a stage failed and the
@@ -44,12 +52,42 @@ class Pipeline(PipelineDeclaration):
         """
         stop = stop or threading.Event()
         with Signals(stop) as signals, logged() if watcher is None else nullcontext(watcher) as report:
-            try:
-                running = Running(
-                    self, available_now=available_now, spark=spark, stop=stop, when_spark_runs=signals.take_back
-                )
-            except StoppedAtStart:
+            running = self._start_beside(
+                stop, available_now=available_now, spark=spark, when_spark_runs=signals.handle_in_jvm
+            )
+            if running is None:
                 log.info("pipeline %r was stopped while it started", self.name)
                 return
             with running:
                 running.wait(stop, report)
+
+    def _start_beside(self, stop: threading.Event, **options: Any) -> Running | None:
+        """Start the pipeline in a thread, for no signal can interrupt Spark; None if `stop` is set before it runs.
+
+        A start that has not ended `END_START_S` after `stop` was set is left to end by itself: a session of Spark takes
+        some seconds, and the end of this program ends its JVM. A start that fails then, as it does where the signal
+        ended the JVM too, has not failed for a reason of its own.
+        """
+        started: Future[Running] = Future()
+
+        def start() -> None:
+            try:
+                started.set_result(Running(self, stop=stop, **options))
+            except BaseException as error:
+                started.set_exception(error)
+
+        Thread(target=start, name="kmini-start", daemon=True).start()
+        while not started.done() and not stop.is_set():
+            wait([started], timeout=CHECK_STOP_EVERY_S)
+        try:
+            return started.result(END_START_S)
+        except (Exception, StoppedAtStart):
+            if not stop.is_set():
+                raise
+            started.add_done_callback(_stop_if_running)
+            return None
+
+
+def _stop_if_running(started: Future[Running]) -> None:
+    if started.exception() is None:
+        started.result().stop(finishes_batches=False)

@@ -91,6 +91,7 @@ class Running:
             self._check_stop()
             self._thread.start()
             self._start_ready()
+            self._check_stop()
         except (AdminError, CheckpointInUseError, CheckpointError) as error:
             self.stop()
             raise PipelineError(f"pipeline {pipeline.name!r}: {error}") from error

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from kmini.pipeline import Stage
+from kmini.pipeline.session import connector_jars
 from kmini.pipeline.stages.signals import Signals
-from support.pipeline_cluster import WITHIN_S, Cluster
+from support.pipeline_cluster import WITHIN_S, Cluster, same
 from support.until import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kmini.pipeline import Pipeline
 
 PROGRAM = """
 import sys
@@ -35,48 +44,84 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_sets_the_event_and_afterwards_is_handled_as_before(number: signal.Signals) -> None:
     before, stop = signal.getsignal(number), threading.Event()
-    with Signals(stop) as signals:
-        signal.signal(number, signal.default_int_handler)  # as Spark's session does
-        signals.take_back()
+    with Signals(stop):
         os.kill(os.getpid(), number)
         assert stop.is_set()
     assert signal.getsignal(number) is before
 
 
+def test_a_run_that_is_to_stop_ends_whatever_its_start_waits_for(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create("in", "out")
+    stop, goes_on, has_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def waits(frame: DataFrame) -> DataFrame:
+        stop.set()
+        goes_on.wait(WITHIN_S)
+        has_ended.set()
+        return frame
+
+    caplog.set_level("INFO", "kmini.pipeline")
+    piped(Stage("s", waits, reads="in", writes="out")).run(spark=spark, stop=stop)
+    assert not has_ended.is_set()
+    assert "was stopped while it started" in caplog.text
+    goes_on.set()
+    # The start that was left behind sees that it is to stop, and leaves nothing behind itself.
+    until(lambda: "kmini-start" not in [thread.name for thread in threading.enumerate()], "its end", timeout_s=WITHIN_S)
+    assert not spark.streams.active
+    piped(Stage("s", same, reads="in", writes="out")).run(available_now=True, spark=spark)
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
 @pytest.fixture
-def program(need_spark: None, cluster: Cluster, tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
-    """Start a program that calls `Pipeline.run`."""
+def program(need_spark: None, cluster: Cluster, tmp_path: Path) -> Start:
+    """Start a program that calls `Pipeline.run`, by Python or by spark-submit."""
     cluster.create("in", "out")
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
 
-    def start() -> subprocess.Popen[str]:
-        words = [sys.executable, str(file), cluster.kafka.bootstrap_servers, str(tmp_path)]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(launcher: str = "python") -> subprocess.Popen[str]:
+        words = [sys.executable]
+        if launcher == "spark-submit":
+            jars = ",".join(map(str, connector_jars()))
+            words = [str(Path(sys.executable).with_name(launcher)), "--master", "local[2]", "--jars", jars]
+        words += [str(file), cluster.kafka.bootstrap_servers, str(tmp_path)]
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
     return start
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("launcher", "number"),
+    [("python", signal.SIGINT), ("python", signal.SIGTERM), ("spark-submit", signal.SIGTERM)],
+)
 def test_a_program_that_runs_a_pipeline_ends_in_order_by_a_signal(
-    program: Callable[[], subprocess.Popen[str]], cluster: Cluster, number: signal.Signals
+    program: Start, cluster: Cluster, launcher: str, number: signal.Signals
 ) -> None:
-    """The last purge is done, and the progress is on the standard error."""
-    with program() as process:
+    """The last purge is done, and the progress is told: by spark-submit, whose process is the JVM, on the standard
+    output."""
+    with program(launcher) as process:
         cluster.send("in", "a", "b")
         until(lambda: cluster.values("out") == ["a", "b"], "both records", timeout_s=WITHIN_S)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=WITHIN_S)
-    assert (process.returncode, stdout) == (0, "begins\nends\n"), stderr
-    assert "INFO kmini.pipeline: s: ended, batch 0" in stderr
-    assert "Traceback" not in stderr
+    told = stdout + stderr
+    assert process.returncode == 0, told
+    assert stdout.startswith("begins\n"), told
+    assert stdout.endswith("ends\n"), told
+    assert "INFO kmini.pipeline: s: ended, batch 0" in told
+    assert not re.search("Traceback|Exception", told), told
 
 
 @pytest.mark.programs
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_program_whose_pipeline_starts_ends_by_a_signal_without_a_word_of_failure(
-    program: Callable[[], subprocess.Popen[str]], number: signal.Signals
+    program: Start, number: signal.Signals
 ) -> None:
     with program() as process:
         assert process.stdout is not None
@@ -90,4 +135,5 @@ def test_a_program_whose_pipeline_starts_ends_by_a_signal_without_a_word_of_fail
 
 
 def has_child(pid: int) -> bool:
-    return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    """Whether a thread of this process has started another process."""
+    return any(path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children"))
