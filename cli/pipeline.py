@@ -16,6 +16,8 @@ from kmini.cli.log_output import log_format_option, log_to_stderr
 from kmini.cli.option_values import parse_setting, read_properties
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kmini.pipeline.stages.pipeline import Pipeline
     from kmini.pipeline.stages.pipeline_progress import Progress, Watcher
 
@@ -51,6 +53,8 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
     help="Settings of the clients, as a properties file: security.protocol, sasl.jaas.config, ...",
 )
 @click.option("--available-now", is_flag=True, help="End when every stage has processed all present records.")
+@click.option("--apply", is_flag=True, help="Set the declared settings of topics that exist.")
+@click.option("--take-over", is_flag=True, help="Purge topics that another pipeline has purged so far.")
 @click.option("--directory", metavar="DIR", help="Folder that relative paths in the file start from; default: its own.")
 @click.option("-c", "--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of the Spark session.")
 @timeout_option(text="How long to wait for the brokers before Spark is started.")
@@ -61,6 +65,8 @@ def run(
     bootstrap_server: str | None,
     command_config: str | None,
     available_now: bool,
+    apply: bool,
+    take_over: bool,
     directory: str | None,
     settings: tuple[str, ...],
     timeout_ms: int,
@@ -89,7 +95,8 @@ def run(
     )
     log_to_stderr(log_format)
     _require_broker(declared, timeout_ms)
-    _run(declared, available_now=available_now, quiet=quiet)
+    run = partial(declared.run, available_now=available_now, apply=apply, take_over=take_over)
+    _report_failure(run, quiet=quiet)
 
 
 def _require_broker(declared: Pipeline, timeout_ms: int) -> None:
@@ -142,7 +149,8 @@ def _load(file: str) -> Pipeline:
         raise click.UsageError(str(error)) from error
 
 
-def _run(declared: Pipeline, *, available_now: bool, quiet: bool) -> None:
+def _report_failure(run: Callable[..., None], *, quiet: bool) -> None:
+    """Call `run` with a watcher; end the command with exit code 1 if the pipeline fails."""
     import logging
 
     from kmini.pipeline.stages.running_pipeline import PipelineError
@@ -150,7 +158,7 @@ def _run(declared: Pipeline, *, available_now: bool, quiet: bool) -> None:
     logging.getLogger("kmini.pipeline").setLevel(logging.INFO)
     with ExitStack() as stack:
         try:
-            declared.run(available_now=available_now, watcher=_quiet if quiet else _watcher(stack))
+            run(watcher=_quiet if quiet else _watcher(stack))
         except PipelineError as error:
             raise click.ClickException(str(error)) from error
 

@@ -162,11 +162,20 @@ class Admin:
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The high watermark of each partition, 0 to `partitions` - 1."""
-        from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        requested = {TopicPartition(topic, partition): latest for partition in range(partitions)}
+        return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def start_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        """The log start offset of each partition, 0 to `partitions` - 1."""
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+        return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def _offsets(self, topic: str, partitions: int, spec: Any) -> dict[int, int]:
+        from confluent_kafka import IsolationLevel, TopicPartition
+
+        requested = {TopicPartition(topic, partition): spec for partition in range(partitions)}
         futures = self._client.list_offsets(
             requested, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.timeout_s
         )
@@ -186,6 +195,28 @@ class Admin:
             if one.offset >= 0:  # librdkafka returns a negative offset where nothing is committed
                 offsets[one.partition] = one.offset
         return offsets
+
+    def offset_metadata(self, group: str, topics: Iterable[str]) -> dict[str, str]:
+        """The metadata of the offset that a group has committed for partition 0 of each topic; a topic without metadata
+        is missing."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0) for topic in topics])
+        futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
+        answer = self._result(futures[group], f"group {group}")
+        return {one.topic: one.metadata for one in answer.topic_partitions or () if one.metadata}
+
+    def commit_metadata(self, group: str, metadata: Mapping[str, str]) -> None:
+        """Have a group without members commit offset 0 for partition 0 of each topic, with this metadata."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        offsets = [TopicPartition(topic, 0, 0, metadata=text) for topic, text in metadata.items()]
+        request = ConsumerGroupTopicPartitions(group, offsets)
+        futures = self._client.alter_consumer_group_offsets([request], request_timeout=self.timeout_s)
+        answer = self._result(futures[group], f"group {group}")
+        for one in answer.topic_partitions or ():
+            if one.error is not None:
+                raise _admin_error(one.error, f"group {group}, topic {one.topic}")
 
     def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], DeletedRecords]:
         """Delete the records before these offsets. Each partition has its own outcome; nothing is raised."""

@@ -18,6 +18,9 @@ CHECKOUT_JARS = Path(__file__).resolve().parent.parent / ".spark-jars"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 """Spark's Kafka connector of Spark's own release, as Maven knows it."""
 
+ARTIFACTS = "artifacts"
+"""The folder that Spark makes where it runs, for files of its sessions, and leaves behind."""
+
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -67,4 +70,8 @@ def spark_session(
             builder = builder.config(key, value)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    is_ours = not os.path.exists(ARTIFACTS)
+    session = builder.getOrCreate()
+    if is_ours:
+        session._jvm.java.io.File(ARTIFACTS).deleteOnExit()  # type: ignore[union-attr]  # if nothing is in it then
+    return session

@@ -1,7 +1,8 @@
-"""Events of users, and erasure requests, for pipeline.py: `python generate.py [--seed 1] [--users 50]`.
+"""Events of users, and erasure requests, for pipeline.py: `python generate.py [--seed 1] [--users 50] [--day 0]`.
 
 The same seed gives the same records. Events are sent in the order of their time, except a few, which are late by less
-than the pipeline waits. The last event has no user and comes a day later: it moves the watermark past all sessions.
+than the pipeline waits. The last event has no user and comes a day later: it moves the watermark past all sessions. So
+events of the same day that are sent again are late, and dropped; `--day 1` makes those of the next day.
 """
 
 from __future__ import annotations
@@ -23,31 +24,32 @@ Record = tuple[str, str, dict[str, str]]
 """Topic, key and value."""
 
 
-def generate(seed: int, users: int, hours: float) -> list[Record]:
-    """All records, in the order in which they are sent."""
+def generate(seed: int, users: int, hours: float, day: int = 0) -> list[Record]:
+    """All records of a day, in the order in which they are sent."""
     chance = random.Random(seed)
+    start = START + timedelta(days=day)
     sent: list[tuple[datetime, Record]] = []
     for number in range(users):
         user = f"user-{number}"
-        for at in _times(chance, timedelta(hours=hours)):
+        for at in _times(chance, start, timedelta(hours=hours)):
             late = LATE * chance.random() if chance.random() < 0.05 else timedelta()
             sent.append((at + late, _record("events", user, at, action=chance.choice(ACTIONS))))
         if number % 5 == 0:
-            at = START + timedelta(hours=hours) * chance.random()
+            at = start + timedelta(hours=hours) * chance.random()
             sent.append((at, _record("erasures", user, at)))
     sent.sort(key=lambda one: one[0])
     return [record for _, record in sent]
 
 
-def closing() -> Record:
+def closing(day: int = 0) -> Record:
     """The event without a user that ends the day."""
-    return _record("events", NO_USER, START + timedelta(days=1))
+    return _record("events", NO_USER, START + timedelta(days=day + 1))
 
 
-def _times(chance: random.Random, duration: timedelta) -> Iterator[datetime]:
+def _times(chance: random.Random, start: datetime, duration: timedelta) -> Iterator[datetime]:
     """The times of a user's events: some minutes in a row, then a pause of hours."""
-    at = START + duration * chance.random() / 2
-    while at < START + duration:
+    at = start + duration * chance.random() / 2
+    while at < start + duration:
         for _ in range(chance.randint(1, 12)):
             yield at
             at += timedelta(seconds=chance.randint(1, 300))
@@ -67,13 +69,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--users", type=int, default=50)
     parser.add_argument("--hours", type=float, default=8.0)
+    parser.add_argument("--day", type=int, default=0, help="days after the first one, 2026-01-31")
     options = parser.parse_args()
     producer = Producer({"bootstrap.servers": options.bootstrap_server})
-    records = [*generate(options.seed, options.users, options.hours), closing()]
+    records = [*generate(options.seed, options.users, options.hours, options.day), closing(options.day)]
     for topic, key, value in records:
         producer.produce(topic, key=key.encode(), value=json.dumps(value).encode())
     producer.flush()
-    print(f"{len(records)} records")
+    print(f"{len(records)} records of {START + timedelta(days=options.day):%Y-%m-%d} are sent.")
+    print(f"Sent again, they are late and dropped: --day {options.day + 1} makes those of the next day.")
 
 
 if __name__ == "__main__":

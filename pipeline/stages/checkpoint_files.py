@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IDENTITY_FILE = "kmini.json"
-"""Names the cluster and the topics that a checkpoint's offsets belong to. It lies beside Spark's files; Spark ignores
-it."""
+"""Names the cluster and the topics that a checkpoint's offsets belong to, and has an id of the pipeline. It lies beside
+Spark's files; Spark ignores it."""
 
 
 class SparkFiles:
@@ -70,9 +70,9 @@ def read_identity(files: CheckpointFiles) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def write_identity(files: CheckpointFiles, cluster_id: str, topic_ids: Mapping[str, str]) -> None:
+def write_identity(files: CheckpointFiles, identity: Mapping[str, Any]) -> None:
     """Write `IDENTITY_FILE`; on this machine all of it or nothing."""
-    content = json.dumps({"cluster_id": cluster_id, "topic_ids": dict(topic_ids)}, indent=1).encode()
+    content = json.dumps(dict(identity), indent=1).encode()
     if isinstance(files, SparkFiles):
         files.write(IDENTITY_FILE, content)
     elif isinstance(files, LocalFiles):

@@ -145,6 +145,9 @@ class PipelineDeclaration:
     trigger_interval_ms: int = 1000
     purge_interval_ms: int = 1000
     """Least milliseconds between two purges; one purge covers everything committed since the last."""
+    max_offsets_per_trigger: int | None = 500_000
+    """Records that a micro-batch reads of a topic, unless the stage's `source_options` say it (maxOffsetsPerTrigger).
+    A purged topic that holds more records has the stage that writes it wait for its readers. None: no limit."""
     spark_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of a session that is started for this pipeline."""
 
@@ -243,6 +246,10 @@ def _check_stages(pipeline: PipelineDeclaration) -> None:
     for interval in (pipeline.trigger_interval_ms, *(stage.trigger_interval_ms for stage in pipeline.stages)):
         if interval is not None and interval < 0:
             raise DeclarationError(f"trigger_interval_ms is {interval}: 0 (batch after batch) or more milliseconds")
+    if pipeline.max_offsets_per_trigger is not None and pipeline.max_offsets_per_trigger < 1:
+        raise DeclarationError(
+            f"max_offsets_per_trigger is {pipeline.max_offsets_per_trigger}: at least 1 record, or None for no limit"
+        )
 
 
 def _check_topics(pipeline: PipelineDeclaration) -> None:

@@ -30,14 +30,23 @@ END_START_S = 1.0
 class Pipeline(PipelineDeclaration):
     """Stages joined by topics. Raises `DeclarationError` where they do not fit together."""
 
-    def start(self, *, available_now: bool = False, spark: SparkSession | None = None) -> Running:
-        """Run the pipeline beside the rest of this program; `Running.stop` ends it."""
-        return Running(self, available_now=available_now, spark=spark)
+    def start(
+        self,
+        *,
+        available_now: bool = False,
+        apply: bool = False,
+        take_over: bool = False,
+        spark: SparkSession | None = None,
+    ) -> Running:
+        """Run the pipeline beside the rest of this program, with the arguments of `run`; `Running.stop` ends it."""
+        return Running(self, available_now=available_now, apply=apply, take_over=take_over, spark=spark)
 
     def run(
         self,
         *,
         available_now: bool = False,
+        apply: bool = False,
+        take_over: bool = False,
         spark: SparkSession | None = None,
         stop: threading.Event | None = None,
         watcher: Watcher | None = None,
@@ -46,6 +55,10 @@ class Pipeline(PipelineDeclaration):
         processed everything that is there. Signals of Spark's JVM count too; those of this process are taken in the
         main thread only.
 
+        With `apply` the declared settings of topics that exist are set. Without it a difference is logged, and those by
+        which records go (retention, compaction) have to be as declared. `take_over` makes this pipeline the owner of
+        topics that another one purges.
+
         `watcher` is called about once a second; without one the progress is logged to "kmini.pipeline" now and then,
         and to the standard error where nothing else is set up. Raises `PipelineError` after a stage failed and the
         others were stopped, upstream first.
@@ -53,7 +66,12 @@ class Pipeline(PipelineDeclaration):
         stop = stop or threading.Event()
         with Signals(stop) as signals, logged() if watcher is None else nullcontext(watcher) as report:
             running = self._start_beside(
-                stop, available_now=available_now, spark=spark, when_spark_runs=signals.handle_in_jvm
+                stop,
+                available_now=available_now,
+                apply=apply,
+                take_over=take_over,
+                spark=spark,
+                when_spark_runs=signals.handle_in_jvm,
             )
             if running is None:
                 log.info("pipeline %r was stopped while it started", self.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -36,13 +36,15 @@ class StageProgress:
     """Processed rows a second."""
     lag: int | None = None
     """Records behind the end of the batch that its topics had when it was planned."""
+    late_rows: int = 0
+    """Rows that this run dropped because they came behind the watermark."""
 
 
 @dataclass(frozen=True)
 class TopicProgress:
     name: str
     purged: int
-    """Sum of the low watermarks that the broker answered for the partitions."""
+    """Records that went in this run."""
     waits_for: str
     """The consumers that keep a partition from being purged, or why the last purge failed."""
 
@@ -58,7 +60,26 @@ Watcher = Callable[[Progress], None]
 """Called about once a second with the progress of a running pipeline."""
 
 
-def stage_progress(name: str, query: StreamingQuery | None, state: str = "") -> StageProgress:
+class LateRows:
+    """Counts the rows of a stage that came behind the watermark, which Spark reports of each micro-batch."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._counted = -1
+        """The last batch that is counted. Spark remembers the last hundred."""
+
+    def count(self, batches: Iterable[Any]) -> int:
+        """Add those of the batches that are new, and return the total."""
+        for batch in batches:
+            if batch["batchId"] > self._counted:
+                self.total += sum(one.get("numRowsDroppedByWatermark", 0) for one in batch["stateOperators"])
+                self._counted = batch["batchId"]
+        return self.total
+
+
+def stage_progress(
+    name: str, query: StreamingQuery | None, state: str = "", late_rows: LateRows | None = None
+) -> StageProgress:
     """The progress of a stage whose query is `query`, None before it runs. `state` overrides the query's own state."""
     if query is None:
         return StageProgress(name, state or "waits")
@@ -75,6 +96,7 @@ def stage_progress(name: str, query: StreamingQuery | None, state: str = "") -> 
         last["numInputRows"],
         rate if rate == rate else 0.0,  # Spark reports NaN while there is no batch
         sum(lags) if lags else None,
+        late_rows.count(query.recentProgress) if late_rows is not None else 0,
     )
 
 
@@ -100,7 +122,7 @@ def _offsets(reported: Any) -> dict[tuple[str, str], int] | None:
 
 def topic_progress(topic: TopicPurge) -> TopicProgress:
     waits = "; ".join(f"{partition} waits for {names}" for partition, names in sorted(topic.waits_for.items()))
-    return TopicProgress(topic.topic, sum(topic.low_watermarks.values()), topic.problem or waits)
+    return TopicProgress(topic.topic, topic.purged, topic.problem or waits)
 
 
 @contextmanager
@@ -139,6 +161,7 @@ def lines(progress: Progress) -> list[str]:
         f"{stage.name}: {stage.state}"
         + ("" if stage.batch_id is None else f", batch {stage.batch_id}, {stage.rows_per_second:.0f} rows/s")
         + ("" if stage.lag is None else f", lag {stage.lag}")
+        + (f", {stage.late_rows} late rows dropped" if stage.late_rows else "")
         for stage in progress.stages
     ]
     for topic in progress.topics:
@@ -154,12 +177,13 @@ def table(progress: Progress) -> RenderableType:
     from rich.text import Text
 
     stages = Table("stage", "state", box=SIMPLE_HEAD)
-    for heading in ("batch", "rows/s", "lag"):
+    for heading in ("batch", "rows/s", "lag", "dropped late"):
         stages.add_column(heading, justify="right")
     for stage in progress.stages:
         batch = "-" if stage.batch_id is None else str(stage.batch_id)
         lag = "-" if stage.lag is None else f"{stage.lag:,}"
-        stages.add_row(Text(stage.name), stage.state, batch, f"{stage.rows_per_second:,.0f}", lag)
+        late = f"{stage.late_rows:,}"
+        stages.add_row(Text(stage.name), stage.state, batch, f"{stage.rows_per_second:,.0f}", lag, late)
     topics = Table("topic", box=SIMPLE_HEAD)
     topics.add_column("purged", justify="right")
     topics.add_column("")

@@ -39,6 +39,14 @@ class DeletesRecords(Protocol):
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]: ...
 
+    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]: ...
+
+
+class Ownership(Protocol):
+    """The part of `TopicOwnership` that a purge needs."""
+
+    def other_owner(self, topic: str) -> str: ...
+
 
 class TopicConsumer(Protocol):
     """A reader of a topic: a stage, or a consumer group outside the pipeline."""
@@ -110,6 +118,8 @@ class TopicPurge:
     topic: str
     partitions: Sequence[int]
     consumers: Sequence[TopicConsumer]
+    starts: Mapping[int, int] = field(default_factory=dict)
+    """The log start offset of each partition when this run began."""
     low_watermarks: dict[int, int] = field(default_factory=dict)
     """Last answer of the broker for each partition. Purges raise it; nothing lowers it. Records before it are gone."""
     waits_for: dict[int, str] = field(default_factory=dict)
@@ -120,6 +130,23 @@ class TopicPurge:
     """Refusals since the last success."""
     retry_at: float = 0.0
     """Time of the next attempt, by the clock of the `Purger`."""
+
+    def __post_init__(self) -> None:
+        self.low_watermarks = {**self.starts, **self.low_watermarks}
+
+    @property
+    def purged(self) -> int:
+        """Offsets that went in this run, through this pipeline or not."""
+        return sum(self.low_watermarks.values()) - sum(self.starts.values())
+
+    def held(self, ends: Mapping[int, int]) -> int:
+        """Records before these ends that are not deleted."""
+        return sum(end - self.low_watermarks.get(partition, 0) for partition, end in ends.items())
+
+    def unprocessed(self, ends: Mapping[int, int]) -> int:
+        """Records before these ends that a stage has still to process. Raises what `TopicConsumer.processed` raises."""
+        stages = [one.processed(self.topic) for one in self.consumers if isinstance(one, StageConsumer)]
+        return sum(end - min((one.get(partition, 0) for one in stages), default=end) for partition, end in ends.items())
 
     def purgeable(self) -> dict[int, int]:
         """The offset up to which each partition can be purged. Raises what `TopicConsumer.processed` raises."""
@@ -136,19 +163,45 @@ class TopicPurge:
 
 
 class Purger:
-    """Purges topics when `purge` is called."""
+    """Purges topics when `purge` is called. Any thread may call it."""
 
     def __init__(
-        self, admin: DeletesRecords, topics: Sequence[TopicPurge], now: Callable[[], float] = time.monotonic
+        self,
+        admin: DeletesRecords,
+        topics: Sequence[TopicPurge],
+        now: Callable[[], float] = time.monotonic,
+        ownership: Ownership | None = None,
     ) -> None:
+        """With `ownership` a topic is purged only while this pipeline owns it."""
         self.topics = topics
         self._admin = admin
         self._now = now
+        self._ownership = ownership
+        self._lock = threading.RLock()
 
     def purge(self, *, at_once: bool = False) -> int:
         """Delete the processed records; return the number of purged partitions. `at_once` ignores the pause after a
         refusal."""
-        return sum(self._purge(topic) for topic in self.topics if at_once or topic.retry_at <= self._now())
+        with self._lock:
+            return sum(self._purge(topic) for topic in self.topics if at_once or topic.retry_at <= self._now())
+
+    def has_room(self, name: str, limit: int) -> bool:
+        """Whether another batch may be written to a purged topic: no more than `limit` of its records are there, or
+        are left for the stages to process. Purges the topic if it holds more, so that a batch which is written then
+        finds it purged. Where this cannot be known, the answer is yes: the purge reports the reason."""
+        with self._lock:
+            topic = next((topic for topic in self.topics if topic.topic == name), None)
+            if topic is None:
+                return True
+            try:
+                ends = self._admin.end_offsets(name, len(topic.partitions))
+                if topic.held(ends) <= limit:
+                    return True
+                if topic.retry_at <= self._now():
+                    self._purge(topic)
+                return topic.held(ends) <= limit or topic.unprocessed(ends) <= limit
+            except (CheckpointError, AdminError, OSError):
+                return True
 
     def _purge(self, topic: TopicPurge) -> int:
         try:
@@ -160,6 +213,9 @@ class Purger:
             if not purgeable:
                 if topic.refusals:
                     self._note_success(topic)
+                return 0
+            if self._ownership is not None and (other := self._ownership.other_owner(topic.topic)):
+                self._note_refusal(topic, f"{other} has taken it over")
                 return 0
             for consumer in topic.consumers:
                 consumer.make_durable()

@@ -20,11 +20,13 @@ from ..admin import Admin, AdminError, TopicDescription
 from .checkpoint_files import checkpoint_files, read_identity, write_identity
 from .checkpoint_lock import CheckpointInUseError, CheckpointLock
 from .declaration import Batches, Files, PipelineDeclaration, Stage
+from .declared_topics import TopicRefusedError, prepare_topics
 from .durable import stage_sync
-from .pipeline_progress import Progress, StageProgress, Watcher, stage_progress, topic_progress
+from .pipeline_progress import LateRows, Progress, StageProgress, Watcher, stage_progress, topic_progress
 from .purge import GroupConsumer, Purger, PurgeThread, StageConsumer, TopicConsumer, TopicPurge
 from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned
 from .topic_frames import for_sink, from_topic
+from .topic_owner import Owner, TopicOwnedError, TopicOwnership
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +36,12 @@ log = logging.getLogger("kmini.pipeline")
 
 CHECK_EVERY_S = 0.2
 """Seconds between checks whether a stage has ended or failed."""
+CHECK_ROOM_EVERY_S = 0.1
+"""Seconds between checks whether a topic has room for a batch."""
 REPORT_EVERY_S = 1.0
 """Seconds between two calls of a watcher."""
+LIMITS = {"maxoffsetspertrigger", "minoffsetspertrigger"}
+"""Options of Spark's Kafka source that limit a micro-batch, in lower case."""
 FINISH_BATCH_S = 10.0
 """Seconds that a stopped stage may take to finish its micro-batch; a batch that is cut off runs again later."""
 
@@ -46,6 +52,14 @@ class PipelineError(Exception):
 
 class StoppedAtStart(Exception):
     """The pipeline was to stop before all its stages had started."""
+
+
+class StoppedBeforeWriteError(Exception):
+    """A stage was to stop while its batch waited for room in its topic. The batch comes again."""
+
+
+class SinkError(Exception):
+    """A batch could not be written to its topic."""
 
 
 class Running:
@@ -59,19 +73,23 @@ class Running:
         pipeline: PipelineDeclaration,
         *,
         available_now: bool = False,
+        apply: bool = False,
+        take_over: bool = False,
         spark: SparkSession | None = None,
         stop: threading.Event | None = None,
         when_spark_runs: Callable[[], None] = lambda: None,
     ) -> None:
         """`stop` ends the start: it raises StoppedAtStart between two steps, of which the session of Spark takes
-        seconds. `when_spark_runs` is called with that session there."""
+        seconds. `when_spark_runs` is called with that session there. The rest is said in `Pipeline.run`."""
         self.pipeline = pipeline
         self._stop_start = stop or threading.Event()
         self._available_now = available_now
         self._stages = pipeline.in_order()
         self._queries: dict[str, StreamingQuery] = {}
         self._waiting = [*self._stages]
-        """Stages that have not started. With `available_now` a stage starts when the stages before it have ended."""
+        """Stages that have not started for good. With `available_now` a stage does when those before it have ended."""
+        self._late_rows = {stage.name: LateRows() for stage in self._stages}
+        self._stops_writing = threading.Event()
         self._locks: list[CheckpointLock] = []
         self._thread: PurgeThread | None = None
         self._purger: Purger | None = None
@@ -79,20 +97,24 @@ class Running:
         try:
             admin = Admin(pipeline.kafka)
             cluster_id = admin.cluster_id()
-            topics = _topics(pipeline, admin)
+            topics = prepare_topics(pipeline, admin, apply=apply)
             self._check_stop()
             self._spark = spark or _session(pipeline)
             when_spark_runs()
             self._frames = {stage.name: self._frame(stage) for stage in self._stages}
-            files = {stage.name: self._checkpoint(stage, cluster_id, topics) for stage in self._stages}
-            self._purger = Purger(admin, _purges(pipeline, admin, topics, files))
+            files = {stage.name: self._checkpoint(stage) for stage in self._stages}
+            owner = self._identify(files, cluster_id, topics)
+            purges = _purges(pipeline, admin, topics, files)
+            ownership = TopicOwnership(admin, owner, [purge.topic for purge in purges])
+            ownership.claim(takes_over=take_over)
+            self._purger = Purger(admin, purges, ownership=ownership)
             self._purger.purge(at_once=True)
             self._thread = PurgeThread(self._purger, interval_s=pipeline.purge_interval_ms / 1000)
             self._check_stop()
             self._thread.start()
             self._start_ready()
             self._check_stop()
-        except (AdminError, CheckpointInUseError, CheckpointError) as error:
+        except (AdminError, CheckpointInUseError, CheckpointError, TopicOwnedError, TopicRefusedError) as error:
             self.stop()
             raise PipelineError(f"pipeline {pipeline.name!r}: {error}") from error
         except StoppedAtStart:
@@ -143,14 +165,17 @@ class Running:
         for stage in self._stages:
             query = self._queries.get(stage.name)
             if query is not None and not query.isActive and (error := query.exception()) is not None:
+                log.error("%s failed:\n%s", stage, error)
                 raise PipelineError(f"{stage} failed: {reason(str(error))}") from None
 
     def progress(self) -> Progress:
         stages: list[StageProgress] = []
         for stage in self._stages:
             query = self._queries.get(stage.name)
-            has_failed = query is not None and not query.isActive and query.exception() is not None
-            stages.append(stage_progress(stage.name, query, "failed" if has_failed else ""))
+            error = query.exception() if query is not None and not query.isActive else None
+            has_failed = error is not None and StoppedBeforeWriteError.__name__ not in str(error)
+            state = "failed" if has_failed else ""
+            stages.append(stage_progress(stage.name, query, state, self._late_rows[stage.name]))
         topics = [topic_progress(topic) for topic in (self._purger.topics if self._purger else ())]
         return Progress(self.pipeline.name, stages, topics)
 
@@ -162,6 +187,7 @@ class Running:
         """Stop the stages, upstream first, purge what they committed, and release the checkpoints. A stage that
         `finishes_batches` has `FINISH_BATCH_S` for the micro-batch in progress. A second call does nothing."""
         self._waiting = []
+        self._stops_writing.set()
         for stage in self._stages:
             query = self._queries.get(stage.name)
             if query is not None and query.isActive:
@@ -183,13 +209,27 @@ class Running:
             raise StoppedAtStart
 
     def _start_ready(self) -> None:
-        """Start the ready stages: all of them; with `available_now`, those whose upstream stages have ended."""
+        """Start the stages that are ready: all of them; with `available_now`, those whose upstream stages have ended.
+
+        With `available_now` a stage that reads a purged topic follows the stage that writes it: it runs as long as that
+        one does, and once more when that one has ended. Otherwise a whole backlog would lie in the topic at a time.
+        """
         for stage in [*self._waiting]:
+            query = self._queries.get(stage.name)
             before = [one for one in self._stages if one.topic_written in stage.topics_read]
-            is_ready = all((query := self._queries.get(one.name)) is not None and not query.isActive for one in before)
-            if is_ready or not self._available_now:
+            if not self._available_now:
                 self._queries[stage.name] = self._begin(stage)
-                self._waiting.remove(stage)
+            elif any(one in self._waiting or self._queries[one.name].isActive for one in before):
+                if query is None and any(self._is_limited(topic) for topic in stage.topics_read):
+                    self._queries[stage.name] = self._begin(stage)
+                continue
+            elif query is not None and query.isActive and _is_busy(query):
+                continue
+            else:
+                if query is not None:
+                    query.stop()
+                self._queries[stage.name] = self._begin(stage, available_now=True)
+            self._waiting.remove(stage)
 
     def _frame(self, stage: Stage) -> DataFrame:
         """The DataFrame that a stage's function returns for the stage's sources."""
@@ -198,6 +238,11 @@ class Running:
         for source in stage.sources:
             if isinstance(source, str):
                 options = self.pipeline.kafka.spark_options() | dict(stage.source_options)
+                limit = self.pipeline.max_offsets_per_trigger
+                if limit is not None and not {"maxoffsetspertrigger", "minoffsetspertrigger"} & {
+                    *map(str.lower, options)
+                }:
+                    options["maxOffsetsPerTrigger"] = str(limit)
                 frames.append(from_topic(self._spark, source, options, is_ours=self.pipeline.is_between(source)))
             else:
                 frames.append(_guarded(stage, lambda source=source: source(self._spark)))  # type: ignore[misc]
@@ -212,24 +257,55 @@ class Running:
         except ValueError as error:
             raise PipelineError(f"{stage} failed: {error}") from None
 
-    def _checkpoint(self, stage: Stage, cluster_id: str, topics: Mapping[str, TopicDescription]) -> CheckpointFiles:
-        """Lock a stage's checkpoint. Raises `PipelineError` if its offsets belong to other topics."""
+    def _checkpoint(self, stage: Stage) -> CheckpointFiles:
+        """Lock a stage's checkpoint."""
         self._check_stop()
         location = self.pipeline.checkpoint_of(stage)
         self._locks.append(CheckpointLock(self._spark, location))
-        files = checkpoint_files(self._spark, location)
-        topic_ids = {name: str(topics[name].topic_id) for name in stage.topics_read}
-        planned = read_planned(files)
-        if planned is not None:
-            _compare(stage, files, {topic for topic, _ in planned.offsets}, cluster_id, topic_ids)
-        write_identity(files, cluster_id, topic_ids)
-        return files
+        return checkpoint_files(self._spark, location)
 
-    def _begin(self, stage: Stage) -> StreamingQuery:
+    def _identify(
+        self, files: Mapping[str, CheckpointFiles], cluster_id: str, topics: Mapping[str, TopicDescription]
+    ) -> Owner:
+        """Write into each checkpoint what it belongs to; return who this pipeline is. Raises `PipelineError` if the
+        offsets of a checkpoint belong to other topics."""
+        pipeline = self.pipeline
+        ids = [str(read_identity(one).get("pipeline_id", "")) for one in files.values()]
+        owner = Owner.of(pipeline.name, pipeline.located(pipeline.checkpoints), filter(None, ids))
+        read = {stage.name: {name: str(topics[name].topic_id) for name in stage.topics_read} for stage in self._stages}
+        for stage in self._stages:
+            planned = read_planned(files[stage.name])
+            if planned is not None:
+                planned_topics = {topic for topic, _ in planned.offsets}
+                _compare(stage, files[stage.name], planned_topics, cluster_id, read[stage.name])
+        for stage in self._stages:
+            write_identity(
+                files[stage.name],
+                {"cluster_id": cluster_id, "topic_ids": read[stage.name], "pipeline_id": owner.id},
+            )
+        return owner
+
+    def _is_limited(self, topic: str) -> bool:
+        """Whether the stage that writes a topic waits while that holds too many records."""
+        return (
+            self.pipeline.max_offsets_per_trigger is not None
+            and self.pipeline.is_between(topic)
+            and any(purged.name == topic for purged in self.pipeline.purged_topics())
+        )
+
+    def _begin(self, stage: Stage, *, available_now: bool = False) -> StreamingQuery:
+        # Stages share Spark's scheduler by pools: a slow one does not keep the others waiting.
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", stage.name)
+        try:
+            return self._begin_in_pool(stage, available_now=available_now)
+        finally:
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
+
+    def _begin_in_pool(self, stage: Stage, *, available_now: bool) -> StreamingQuery:
         writer = self._frames[stage.name].writeStream.queryName(stage.name).outputMode(stage.output_mode)
         interval_ms = stage.trigger_interval_ms
         interval_ms = self.pipeline.trigger_interval_ms if interval_ms is None else interval_ms
-        if self._available_now:
+        if available_now:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
@@ -240,60 +316,47 @@ class Running:
                 writer = writer.partitionBy(*stage.writes.partition_by)
         elif isinstance(stage.writes, Batches):
             writer = writer.foreachBatch(stage.writes.function)
+        elif self._is_limited(stage.writes):
+            writer = writer.foreachBatch(self._write_when_there_is_room(stage, stage.writes))
         else:
-            writer = writer.format("kafka").options(**self.pipeline.kafka.spark_options(), topic=stage.writes)
+            writer = writer.format("kafka").options(**self._topic_options(stage))
         query: StreamingQuery = _guarded(stage, writer.options(**stage.sink_options).start)
         return query
+
+    def _topic_options(self, stage: Stage) -> dict[str, str]:
+        return {**self.pipeline.kafka.spark_options(), "topic": str(stage.topic_written), **stage.sink_options}
+
+    def _write_when_there_is_room(self, stage: Stage, topic: str) -> Callable[[DataFrame, int], None]:
+        """A sink that writes a batch once the topic has room for it. A batch waits before it is written, so one that is
+        cut off then comes again and is written once."""
+        options = self._topic_options(stage)
+        limit = self.pipeline.max_offsets_per_trigger or 0
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            while self._purger is not None and not self._purger.has_room(topic, limit):
+                if self._stops_writing.wait(CHECK_ROOM_EVERY_S):
+                    raise StoppedBeforeWriteError(f"batch {batch_id} of {stage}")
+            try:
+                batch.write.format("kafka").options(**options).save()
+            except Exception as error:
+                raise SinkError(f"{reason(str(error))}\n{error}") from None
+
+        return write
 
 
 def _session(pipeline: PipelineDeclaration) -> SparkSession:
     from ..session import SparkUnavailableError, spark_session
 
-    settings = {"spark.log.level": "ERROR"} | dict(pipeline.spark_settings)
+    settings = {
+        "spark.log.level": "ERROR",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.streaming.metricsEnabled": "true",
+        **pipeline.spark_settings,
+    }
     try:
         return spark_session(pipeline.name, settings=settings)
     except SparkUnavailableError as error:
         raise PipelineError(str(error)) from error
-
-
-def _topics(pipeline: PipelineDeclaration, admin: Admin) -> dict[str, TopicDescription]:
-    """Describe every topic of the pipeline. Missing topics are created if their partitions are declared."""
-    names = pipeline.topic_names()
-    found = admin.describe(names)
-    missing = [pipeline.topic(name) for name in names if found[name] is None]
-    for topic in missing:
-        if topic.partitions is None:
-            stage, verb = next(
-                (stage, verb)
-                for stage in pipeline.stages
-                for verb, topics in (("reads", stage.topics_read), ("writes", (stage.topic_written,)))
-                if topic.name in topics
-            )
-            raise PipelineError(
-                f"stage {stage.name!r} {verb} topic {topic.name!r}, which is not on {admin.servers}: "
-                f"Topic({topic.name!r}, partitions=...) has it created"
-            )
-    for topic in missing:
-        try:
-            admin.create(topic.name, topic.partitions or 1, topic.configs, topic.replication_factor)
-        except AdminError as error:
-            if error.name != "TOPIC_ALREADY_EXISTS":
-                raise
-    if missing:
-        found |= _describe_created(admin, [topic.name for topic in missing])
-    return {name: description for name, description in found.items() if description is not None}
-
-
-def _describe_created(admin: Admin, names: list[str], *, within_s: float = 30.0) -> dict[str, TopicDescription | None]:
-    """Describe topics that were just created; a broker learns of them a moment after the answer."""
-    deadline = time.monotonic() + within_s
-    while True:
-        found = admin.describe(names)
-        if all(found.values()) or time.monotonic() > deadline:
-            if missing := [name for name, topic in found.items() if topic is None]:
-                raise PipelineError(f"topic {missing[0]!r} was created and is not there")
-            return found
-        time.sleep(0.05)
 
 
 def _purges(
@@ -320,7 +383,8 @@ def _purges(
         partitions = topics[topic.name].partitions
         consumers: list[TopicConsumer] = [stages[stage.name] for stage in pipeline.readers(topic.name)]
         consumers += [GroupConsumer(group, partitions, admin) for group in topic.consumer_groups]
-        purges.append(TopicPurge(topic.name, partitions, consumers))
+        starts = admin.start_offsets(topic.name, len(partitions))
+        purges.append(TopicPurge(topic.name, partitions, consumers, starts))
     return purges
 
 
@@ -353,6 +417,12 @@ def _guarded(stage: Stage, work: Callable[[], Any]) -> Any:
         raise PipelineError(f"{stage} failed: {reason(f'{type(error).__name__}: {error}')}") from error
 
 
+def _is_busy(query: StreamingQuery) -> bool:
+    """Whether a micro-batch runs, or would now."""
+    status = query.status
+    return bool(status["isTriggerActive"] or status["isDataAvailable"])
+
+
 def _let_it_finish(query: StreamingQuery) -> None:
     """Return between two micro-batches, or after `FINISH_BATCH_S`."""
     deadline = time.monotonic() + FINISH_BATCH_S
@@ -374,11 +444,12 @@ def reason(text: str) -> str:
         # The last traceback is the innermost; the line after its frames names the exception.
         raised = PYTHON_ERROR.findall(text.rsplit("Traceback (most recent call last)", 1)[1])
         if raised:
-            return _one_line(raised[0])
+            return _one_line(raised[0].rpartition(f"{SinkError.__name__}: ")[2])
     if "Some data may have been lost" in text:
         found = re.search(r"Reason: ([^\n]*(?:\n[^\n]*)?)", text)
         return _one_line("records that were not processed yet are gone. " + (found[1] if found else text))
     text = re.sub(r"^Query \[[^]]*\] terminated with exception: ", "", text.removeprefix("[STREAM_FAILED] "))
+    text = re.sub(r"^An error occurred while calling \S+\n: ", "", text)
     return _one_line(next((line for line in text.splitlines() if line.strip()), "no reason given"))
 
 

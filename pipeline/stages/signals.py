@@ -39,7 +39,7 @@ class Signals:
 
         if self._jvm is not None:
             return
-        SparkContext._ensure_initialized()  # type: ignore[attr-defined]
+        SparkContext._ensure_initialized()
         ensure_callback_server_started(SparkContext._gateway)  # type: ignore[no-untyped-call]
         self._jvm = SparkContext._jvm
         handler = SignalHandler(self._stop)

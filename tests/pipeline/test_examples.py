@@ -92,7 +92,7 @@ class Driver:
     def __init__(self, servers: str, directory: Path, *options: str) -> None:
         self.directory = directory
         self.log = directory / "driver.log"
-        command = [sys.executable, "-m", "kmini", "pipeline", "run", str(EXAMPLE / "pipeline.py"), *options]
+        command = [sys.executable, "-m", "kmini", "pipeline", "run", str(EXAMPLE / "pipeline.py"), "--apply", *options]
         command += ["--bootstrap-server", servers, "--directory", str(directory)]
         command += [part for setting in SMALL for part in ("-c", setting)]
         with self.log.open("ab") as log:

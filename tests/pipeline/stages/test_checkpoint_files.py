@@ -77,7 +77,8 @@ def test_a_checkpoint_elsewhere_is_read_through_spark(spark: SparkSession, tmp_p
     assert list(files.names("commits")) == []
     with pytest.raises(FileNotFoundError):
         files.read("kmini.json")
-    checkpoint_files.write_identity(files, "c", {"t": "id"})
-    assert checkpoint_files.read_identity(files) == {"cluster_id": "c", "topic_ids": {"t": "id"}}
+    identity = {"cluster_id": "c", "topic_ids": {"t": "id"}}
+    checkpoint_files.write_identity(files, identity)
+    assert checkpoint_files.read_identity(files) == identity
     assert json.loads((tmp_path / "checkpoint" / "kmini.json").read_text())["cluster_id"] == "c"
     assert files.names("") == ["kmini.json"]

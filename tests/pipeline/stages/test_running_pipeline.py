@@ -15,6 +15,7 @@ pytest.importorskip("confluent_kafka")
 from kmini.pipeline import Batches, Kafka, Pipeline, Stage
 from kmini.pipeline.admin import Admin
 from kmini.pipeline.stages import running_pipeline as running_module
+from kmini.pipeline.stages.pipeline_progress import Progress, StageProgress, lines
 from kmini.pipeline.stages.running_pipeline import PipelineError, reason
 from support.until import until
 
@@ -175,6 +176,45 @@ def test_a_table_and_a_topic_are_two_sources_of_a_stage(
 
     piped(Stage("s", named, reads=["in", names], writes="out")).run(available_now=True, spark=spark)
     assert cluster.values("out") == ["alpha"]
+
+
+def test_rows_that_come_behind_the_watermark_are_told(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]
+) -> None:
+    cluster.create("in", "out")
+
+    def counted(frame: DataFrame) -> DataFrame:
+        hours = frame.withWatermark("timestamp", "1 minute").groupBy("timestamp").count()
+        return hours.selectExpr("cast(count as string) value")
+
+    pipeline = piped(Stage("s", counted, "in", "out"))
+    late: list[int] = []
+    for at_ms in (3_600_000, 7_200_000, 1000, 2000):
+        cluster.send("in", "a", timestamp=at_ms)
+        pipeline.run(
+            available_now=True, spark=spark, watcher=lambda progress: late.append(progress.stages[0].late_rows)
+        )
+    assert late[-1] == 1
+    assert ", 1 late rows dropped" in lines(Progress("p", [StageProgress("s", "ended", 1, late_rows=1)], []))[0]
+
+
+def test_stages_share_the_scheduler_of_spark_by_pools(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]
+) -> None:
+    """So that the tasks of a slow stage keep no other one waiting, with spark.scheduler.mode=FAIR."""
+    cluster.create("in", "out")
+    cluster.send("in", "a")
+    pools: dict[str, str] = {}
+
+    def noted(name: str) -> Batches:
+        def note(batch: DataFrame, _: int) -> None:
+            pools[name] = batch.sparkSession.sparkContext.getLocalProperty("spark.scheduler.pool") or ""
+
+        return Batches(note)
+
+    piped(*(Stage(name, same, "in", noted(name)) for name in ("s", "t"))).run(available_now=True, spark=spark)
+    assert pools == {"s": "s", "t": "t"}
+    assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
 
 
 def test_of_an_error_the_line_is_told_that_says_why() -> None:

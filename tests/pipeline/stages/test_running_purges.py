@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -208,3 +209,39 @@ def test_only_what_is_committed_of_a_transaction_is_read_and_all_of_it_purged(
     pipeline.run(available_now=True, spark=spark)
     assert cluster.values("out") == ["a", "c", "open"]
     assert cluster.bounds("in") == (8, 8)
+
+
+def test_two_pipelines_do_not_purge_one_topic(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], tmp_path: Path
+) -> None:
+    """They have checkpoints of their own. The second one may take over; then the first one stops to purge."""
+    cluster.create("in", "out")
+    cluster.send("in", "a")
+
+    def declared(folder: str) -> Pipeline:
+        purged = [Topic("in", purge=True)]
+        return piped(Stage(folder, same, "in", "out"), topics=purged, directory=str(tmp_path / folder))
+
+    first, second = declared("first"), declared("second")
+    with first.start(spark=spark) as running:
+        until(lambda: cluster.bounds("in") == (1, 1), "a purge", timeout_s=WITHIN_S)
+        with pytest.raises(PipelineError, match=r"'in' is purged by pipeline 'p' .*first.*second.*--take-over"):
+            second.start(spark=spark)
+        second.run(available_now=True, take_over=True, spark=spark)
+        cluster.send("in", "b")
+        until(lambda: "has taken it over" in lines(running.progress())[-1], "the new owner", timeout_s=WITHIN_S)
+    assert cluster.bounds("in") == (1, 2)
+    second.run(available_now=True, spark=spark)
+    assert cluster.bounds("in") == (2, 2)
+    with pytest.raises(PipelineError, match=r"first.*second|second.*first"):
+        first.start(spark=spark)
+
+
+def test_what_this_run_purged_is_told(spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]) -> None:
+    cluster.create("in", "out")
+    pipeline = piped(Stage("s", same, "in", "out"), topics=[Topic("in", purge=True)])
+    told: list[list[str]] = []
+    for values in ("abc", "de"):
+        cluster.send("in", *values)
+        pipeline.run(available_now=True, spark=spark, watcher=lambda progress: told.append(lines(progress)))
+        assert told[-1][-1] == f"in: {len(values)} purged"

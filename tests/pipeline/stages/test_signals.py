@@ -90,7 +90,8 @@ def program(need_spark: None, cluster: Cluster, tmp_path: Path) -> Start:
             words = [str(Path(sys.executable).with_name(launcher)), "--master", "local[2]", "--jars", jars]
         words += [str(file), cluster.kafka.bootstrap_servers, str(tmp_path)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(words, text=True, env=environment, cwd=tmp_path, **pipes)
 
     return start
 
@@ -101,7 +102,7 @@ def program(need_spark: None, cluster: Cluster, tmp_path: Path) -> Start:
     [("python", signal.SIGINT), ("python", signal.SIGTERM), ("spark-submit", signal.SIGTERM)],
 )
 def test_a_program_that_runs_a_pipeline_ends_in_order_by_a_signal(
-    program: Start, cluster: Cluster, launcher: str, number: signal.Signals
+    program: Start, cluster: Cluster, launcher: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """The last purge is done, and the progress is told: by spark-submit, whose process is the JVM, on the standard
     output."""
@@ -116,6 +117,7 @@ def test_a_program_that_runs_a_pipeline_ends_in_order_by_a_signal(
     assert stdout.endswith("ends\n"), told
     assert "INFO kmini.pipeline: s: ended, batch 0" in told
     assert not re.search("Traceback|Exception", told), told
+    assert not (tmp_path / "artifacts").exists(), "Spark makes this folder where it runs"
 
 
 @pytest.mark.programs
