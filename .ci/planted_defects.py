@@ -357,7 +357,7 @@ DEFECTS = (
         "transaction_coordinator.py",
         "elif not was_open and self.has(transaction):",
         "elif self.has(transaction):",
-        ("tests/broker/transactions/test_transaction.py",),
+        ("tests/broker/transactions/test_time_outs.py",),
     ),
     Defect(
         "marker_is_written_under_too_few_replicas",
