@@ -357,7 +357,7 @@ DEFECTS = (
         "transaction_coordinator.py",
         "elif not was_open and self.has(transaction):",
         "elif self.has(transaction):",
-        ("tests/broker/transactions/test_transaction.py",),
+        ("tests/broker/transactions/test_time_outs.py",),
     ),
     Defect(
         "marker_is_written_under_too_few_replicas",
@@ -406,7 +406,7 @@ DEFECTS = (
         "fencing.py",
         "assigned_at is None or epoch < assigned_at:",
         "assigned_at is None or epoch <= assigned_at:",
-        ("tests/broker/groups/consumer/test_fencing.py",),
+        ("tests/broker/groups/modern/test_fencing.py",),
     ),
     Defect(
         "restart_ends_the_wait_for_partitions_to_be_given_up",

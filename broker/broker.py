@@ -393,10 +393,7 @@ class BrokerServer:
         """The address of this broker for a client that connected to the same listener of another broker, at `host`, or
         through a published port; None if this broker has no such listener."""
         ours = self.server.listener(listener)
-        if ours is None:
-            return None
-        mapped = self.config.current.kmini_mapped_listeners.get(listener) if is_mapped else None
-        return self.server.advertised_at(ours) or mapped or (host, ours.port)
+        return None if ours is None else self.server.advertised.address_elsewhere(ours, host, is_mapped=is_mapped)
 
     def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
         """Topics were deleted, given as ids by name: forget their counters, and the committed offsets and transactions

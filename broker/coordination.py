@@ -157,16 +157,16 @@ class Coordination:
         self._tasks += [
             self._every(
                 "abort of transactions that take too long",
-                transactions.abort_timed_out,
+                transactions.time_outs.abort_timed_out,
                 interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
                 liveness=True,
-                next_effect_ms=transactions.next_time_out_ms,
+                next_effect_ms=transactions.time_outs.next_time_out_ms,
             ),
             self._every(
                 "expiry of transactional ids",
-                transactions.expire_ids,
+                transactions.time_outs.expire_ids,
                 interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
-                next_effect_ms=transactions.next_id_expiry_ms,
+                next_effect_ms=transactions.time_outs.next_id_expiry_ms,
             ),
         ]
 

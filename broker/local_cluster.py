@@ -89,8 +89,8 @@ class LocalCluster:
         self._starting: set[int] = set()
         self._kept_ports: dict[int, KeptPorts] = {}
         """The ports of stopped brokers."""
-        self._advertised: dict[int, dict[str, tuple[str, int]]] = {}
-        """What `Server.advertised` of each broker was when it stopped."""
+        self._overrides: dict[int, dict[str, tuple[str, int]]] = {}
+        """The advertised addresses that were set while a broker ran, by the node id of a stopped broker."""
         self._fences: dict[int, Timer] = {}
         """Timers after which brokers that are cut off count as dead."""
         self.events: deque[BrokerEvent] = deque(maxlen=MOST_EVENTS)
@@ -187,7 +187,7 @@ class LocalCluster:
                 self.controller.register(BrokerRegistration(config.node_id, config.broker_rack))
             for broker in brokers:
                 await broker.begin_anew(self.controller, None if saved is None else saved.logs_of(broker.node_id))
-            self._advertised.clear()
+            self._overrides.clear()
             for node_id in self._configs.keys() - self.brokers.keys():
                 await self._restart_anew(node_id, saved)
             if self._before_open is not None:
@@ -243,7 +243,7 @@ class LocalCluster:
             self.brokers.pop(node_id, None)
             raise
         self.brokers[node_id] = broker
-        broker.server.advertised.update(self._advertised.pop(node_id, {}))
+        broker.server.advertised.overrides.update(self._overrides.pop(node_id, {}))
         bound = broker.server.listeners
         listeners = tuple(
             listener._replace(port=actual.port)
@@ -339,7 +339,7 @@ class LocalCluster:
 
     def _leave(self, node_id: int) -> BrokerServer:
         broker = self.brokers.pop(node_id)
-        self._advertised[node_id] = broker.server.advertised
+        self._overrides[node_id] = broker.server.advertised.overrides
         if node_id in self._fences:
             self._fences.pop(node_id).cancel()
         elections.leave(self.controller, node_id, partial(is_unclean_election_allowed, broker.config))

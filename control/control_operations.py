@@ -362,7 +362,7 @@ class TopicControl:
 
 def address_of(broker: BrokerServer) -> str:
     """Where clients are told that a broker is."""
-    told = broker.server.advertised_at(broker.server.listeners[0])
+    told = broker.server.advertised.advertised_at(broker.server.listeners[0])
     return broker.address if told is None else host_and_port(*told)
 
 

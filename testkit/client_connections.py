@@ -89,12 +89,7 @@ class ClientOperations(ABC):
         >>> broker.advertise("127.0.0.1", 19092)
         >>> broker.advertise(None)
         """
-        server = self.one_broker(broker).server
-        if host is None:
-            server.advertised.clear()
-            return
-        for listener in server.listeners:
-            server.advertised[listener.name] = (host, listener.port if port is None else port)
+        self.one_broker(broker).server.advertised.override(host, port)
 
 
 def host_and_port(host: str, port: int) -> str:

@@ -7,16 +7,22 @@ milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from ...protocol.errors import InvalidArgument
+from .answer_bytes import OF_FETCH, Damage, damage_records, empty_records
+from .rule_values import Check, at_least, duration, error_name, function, one_of, rate, record_errors, text
+from .topology_answers import Means, leave_out_broker, name_leader
 
 Place = Literal["before", "after"]
 """Whether an act stands before the request is served, or between that and the answer."""
 Target = Literal["request", "connect", "disk", "registry"]
 """What a rule is about: requests, new connections, operations on files, or requests to the schema registry."""
+
+ACTS: dict[str, type[Act]] = {}
+"""The acts by their names in JSON; a class of this module adds itself."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,21 @@ class Act:
     targets: ClassVar[tuple[Target, ...]] = ("request",)
     is_terminal: ClassVar[bool] = True
     """Whether it decides on the answer: of several rules, the newest one's does. Acts that only take time add up."""
+    checks: ClassVar[Mapping[str, Check]] = {}
+    """The checks of its values, by field (`rule_values.py`); the other fields are flags."""
+
+    def __init_subclass__(cls) -> None:
+        ACTS[cls.kind] = cls
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs whose decoded answers it changes, by `change`; empty for an act of another kind."""
+        return ()
+
+    def change(self, answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
+        """Change a decoded answer, in the entries that the rule means. Returns False where there is nothing to change:
+        the rule has not acted then. `topic_name` gives the name of a topic id."""
+        raise NotImplementedError(f"{self.kind} changes no decoded answer")
 
     def to_json(self) -> dict[str, Any]:
         """The act as JSON: what `acts_from_json` reads."""
@@ -43,6 +64,7 @@ class Error(Act):
 
     kind = "error"
     targets = ("request", "registry")
+    checks: ClassVar = {"code": error_name, "message": text, "record_errors": record_errors}
     code: str
     applied: bool = False
     message: str | None = None
@@ -62,6 +84,7 @@ class Respond(Act):
     """Answer what a Python function makes of the request and the answer that the broker would give."""
 
     kind = "respond"
+    checks: ClassVar = {"function": function}
     function: Callable[[Any, Any], Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -75,6 +98,7 @@ class Delay(Act):
     kind = "delay"
     targets = ("request", "registry")
     is_terminal = False
+    checks: ClassVar = {"ms": duration, "jitter": duration, "when": one_of(Place)}
     ms: int
     jitter: int = 0
     when: Place = "before"
@@ -87,6 +111,7 @@ class Hold(Act):
     kind = "hold"
     targets = ("request", "registry")
     is_terminal = False
+    checks: ClassVar = {"when": one_of(Place)}
     when: Place = "before"
 
 
@@ -96,6 +121,7 @@ class Throttle(Act):
 
     kind = "throttle"
     is_terminal = False
+    checks: ClassVar = {"ms": duration}
     ms: int
 
 
@@ -125,6 +151,7 @@ class Truncate(Act):
     """Send so many bytes of the answer, its size field included, and close the connection."""
 
     kind = "truncate"
+    checks: ClassVar = {"bytes": at_least(0)}
     bytes: int
 
 
@@ -133,12 +160,8 @@ class Trickle(Act):
     """Send the answer slowly, at so many bytes a second."""
 
     kind = "trickle"
+    checks: ClassVar = {"bytes_per_second": rate}
     bytes_per_second: int
-
-
-Damage = Literal["crc", "codec", "partial", "correlation_id", "length", "garbage"]
-OF_FETCH: tuple[Damage, ...] = ("crc", "codec", "partial")
-"""The damage that only the records of a fetch can have."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +170,15 @@ class Corrupt(Act):
     correlation id; the size, which then is larger than any client takes; or the body as a whole."""
 
     kind = "corrupt"
+    checks: ClassVar = {"what": one_of(Damage)}
     what: Damage = "crc"
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        return ("Fetch",) if self.what in OF_FETCH else ()
+
+    def change(self, answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
+        return damage_records(answer, self.what)
 
 
 @dataclass(frozen=True)
@@ -157,15 +188,30 @@ class NoRecords(Act):
     kind = "no_records"
     on: bool = True
 
+    @property
+    def apis(self) -> tuple[str, ...]:
+        return ("Fetch",)
+
+    def change(self, answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
+        return empty_records(answer, means, topic_name)
+
 
 @dataclass(frozen=True)
 class Leader(Act):
     """Answer in Metadata that this broker leads the partition, -1 for none, and this leader epoch."""
 
     kind = "leader"
+    checks: ClassVar = {"broker": at_least(-1), "epoch": at_least(0)}
     broker: int
     epoch: int | None = None
     """None answers the epoch that the partition has."""
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        return ("Metadata",)
+
+    def change(self, answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
+        return name_leader(answer, self.broker, self.epoch, means)
 
 
 @dataclass(frozen=True)
@@ -173,7 +219,15 @@ class WithoutBroker(Act):
     """Answer as if the cluster did not have a broker: partitions that it leads have no leader."""
 
     kind = "without_broker"
+    checks: ClassVar = {"broker": at_least(0)}
     broker: int
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        return ("Metadata", "DescribeCluster")
+
+    def change(self, answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
+        return leave_out_broker(answer, self.broker)
 
 
 @dataclass(frozen=True)
@@ -203,6 +257,7 @@ class Disk(Act):
 
     kind = "disk"
     targets = ("disk",)
+    checks: ClassVar = {"fault": one_of(DiskFault)}
     fault: DiskFault
 
 
@@ -213,6 +268,7 @@ class Slow(Act):
     kind = "slow"
     targets = ("disk",)
     is_terminal = False
+    checks: ClassVar = {"ms": duration}
     ms: int
 
 
@@ -221,29 +277,3 @@ class SlowFsync(Slow):
     """Let each sync of a file take this much longer."""
 
     kind = "slow_fsync"
-
-
-ACTS: dict[str, type[Act]] = {
-    act.kind: act
-    for act in (
-        Error,
-        Respond,
-        Delay,
-        Hold,
-        Throttle,
-        Drop,
-        Disconnect,
-        Truncate,
-        Trickle,
-        Corrupt,
-        NoRecords,
-        Leader,
-        WithoutBroker,
-        Refuse,
-        Silent,
-        Disk,
-        Slow,
-        SlowFsync,
-    )
-}
-"""The acts by their names in JSON."""

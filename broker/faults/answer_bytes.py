@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from ...protocol.framing import response_frame
 from ...protocol.records.batch import iter_batches
@@ -20,7 +20,11 @@ from ...protocol.records.layout import (
     MAGIC_AT,
 )
 from ...protocol.schema import Response
-from .acts import Damage
+from .topology_answers import Means
+
+Damage = Literal["crc", "codec", "partial", "correlation_id", "length", "garbage"]
+OF_FETCH: tuple[Damage, ...] = ("crc", "codec", "partial")
+"""The damage that only the records of a fetch can have."""
 
 _OLD_CRC_AT = 12
 """Where the CRC of a message of magic 0 and 1 is."""
@@ -41,7 +45,7 @@ def damage_records(answer: Any, what: Damage) -> bool:
     return False
 
 
-def empty_records(answer: Any, means: Callable[[str | None, int | None], bool] | None, topic_name: Any) -> bool:
+def empty_records(answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
     """Take the records out of the answer to a fetch, as if there were none. Returns False where it has none."""
     found = False
     for topic in answer.responses:

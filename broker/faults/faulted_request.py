@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
 
-from ...protocol.errors import NONE, LeaderNotAvailable, UnsupportedVersion, error_named
+from ...protocol.errors import UnsupportedVersion, error_named
 from ..api.request_context import CloseConnection
 from .active_rule import FOR_EVER_MS, ActiveRule, Never, pause, wait_at
 from .acts import (
-    OF_FETCH,
     Act,
     Corrupt,
     Disconnect,
     Drop,
     Error,
-    Leader,
     NoRecords,
     Respond,
     Throttle,
     Trickle,
     Truncate,
-    WithoutBroker,
 )
-from .answer_bytes import damage_frame, damage_records, empty_records, frame_of
+from .answer_bytes import damage_frame, frame_of
 from .error_answers import EntryError, FailedEntries, add_missing_fetches, details_of, level_of
 from .matching import means_entry
 
@@ -77,10 +74,7 @@ class FaultedRequest:
 
     def _depends_on_answer(self, active: ActiveRule) -> bool:
         """Whether only the answer tells if the rule acts: one about records does not where there are none."""
-        if self._deciding is None or self._deciding[0] is not active:
-            return False
-        act = self._deciding[1]
-        return isinstance(act, (NoRecords, Leader, WithoutBroker)) or _damages_records(act)
+        return self._deciding is not None and self._deciding[0] is active and bool(self._deciding[1].apis)
 
     def _entry_error(self, active: ActiveRule, act: Error) -> EntryError:
         when = active.rule.when
@@ -116,16 +110,10 @@ class FaultedRequest:
         answer = await self._serve()
         if isinstance(act, Respond):
             return act.function(self._request, answer)
-        if isinstance(act, NoRecords) and answer is not None:
-            if empty_records(answer, means_entry(active.rule.when), self._topic_name):
-                active.acted()
-                await pause(self._exchange, self._request.max_wait_ms)  # as a fetch without records waits
-        elif (
-            (_damages_records(act) and answer is not None and damage_records(answer, act.what))
-            or (isinstance(act, Leader) and name_leader(answer, act, means_entry(active.rule.when)))
-            or (isinstance(act, WithoutBroker) and leave_out_broker(answer, act.broker))
-        ):
+        if answer is not None and act.apis and act.change(answer, means_entry(active.rule.when), self._topic_name):
             active.acted()
+            if isinstance(act, NoRecords):
+                await pause(self._exchange, self._request.max_wait_ms)  # as a fetch without records waits
         return answer
 
     async def _fail(self) -> Any:
@@ -183,9 +171,7 @@ class FaultedRequest:
             if act.rst:
                 self._connection.reset()
             raise CloseConnection(f"fault rule {active.rule.name!r}")
-        if answer is None or not isinstance(act, (Truncate, Trickle, Corrupt)):
-            return answer
-        if _damages_records(act):
+        if answer is None or act.apis or not isinstance(act, (Truncate, Trickle, Corrupt)):
             return answer
         frame = frame_of(self._exchange.header.correlation_id, self._version, answer)
         if isinstance(act, Corrupt):
@@ -214,53 +200,3 @@ class FaultedRequest:
     def _topic_name(self, topic_id: bytes) -> str | None:
         topic = self._context.services.controller.topic_by_id(topic_id)
         return None if topic is None else topic.name
-
-
-def _damages_records(act: Act) -> TypeGuard[Corrupt]:
-    """Whether an act is about the records of a fetch; other damage is to the bytes of any answer."""
-    return isinstance(act, Corrupt) and act.what in OF_FETCH
-
-
-# --- answers that tell another topology
-
-
-NO_BROKER = -1
-NO_LEADER = LeaderNotAvailable.code
-
-
-def name_leader(answer: Any, act: Leader, means: Callable[[str | None, int | None], bool] | None) -> bool:
-    """Have the answer to Metadata name another leader. Returns False where it has no partition that is meant."""
-    meant = [
-        partition
-        for topic in answer.topics
-        for partition in topic.partitions
-        if means is None or means(topic.name, partition.partition_index)
-    ]
-    for partition in meant:
-        partition.leader_id = act.broker
-        partition.error_code = NO_LEADER if act.broker == NO_BROKER else NONE
-        if act.epoch is not None:
-            partition.leader_epoch = act.epoch
-    return bool(meant)
-
-
-def leave_out_broker(answer: Any, broker: int) -> bool:
-    """Take a broker out of the answer to Metadata or DescribeCluster, as Kafka does with one that is not available.
-    Returns False where it is not in it."""
-    left = [one for one in answer.brokers if _number(one) != broker]
-    found = len(left) < len(answer.brokers)
-    answer.brokers = left
-    if answer.controller_id == broker:
-        answer.controller_id = min(map(_number, left), default=NO_BROKER)
-    for topic in getattr(answer, "topics", ()):
-        for partition in topic.partitions:
-            if partition.leader_id == broker:
-                partition.leader_id, partition.error_code = NO_BROKER, NO_LEADER
-            if broker in partition.replica_nodes and broker not in partition.offline_replicas:
-                partition.offline_replicas = [*partition.offline_replicas, broker]
-    return found
-
-
-def _number(broker: Any) -> int:
-    number: int = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
-    return number

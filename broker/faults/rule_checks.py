@@ -15,12 +15,9 @@ from ..api.key_fields import kinds_of
 from ..journal.registry_requests import REGISTRY
 from .acts import (
     ACTS,
-    OF_FETCH,
     Act,
     Corrupt,
     Error,
-    Leader,
-    NoRecords,
     Throttle,
     WithoutBroker,
 )
@@ -29,7 +26,7 @@ from .error_answers import MESSAGE, RECORD_ERRORS, level_of
 from .matching import version_range
 from .registry_rules import CONDITIONS, OF_REGISTRY, check_error
 from .rule import CONNECT, DISK, EVERY_API, Rule, When, Which
-from .rule_values import ACT_VALUES, choices, duration, flag, integer, nearest
+from .rule_values import choices, duration, flag, integer, nearest
 
 _KEYS = {message_name(module): api_key for api_key, module in MODULES.items()}
 """API keys by Kafka's name of the API."""
@@ -225,22 +222,13 @@ def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
             check_error(act)
         elif isinstance(act, Error):
             _check_error(act, when, can)
-        elif isinstance(act, NoRecords) or (isinstance(act, Corrupt) and act.what in OF_FETCH):
-            if when.api != ("Fetch",):
-                what = act.kind if isinstance(act, NoRecords) else f"corrupt {act.what}"
-                raise InvalidArgument(
-                    f"{what} is for Fetch alone, whose answers have records; not for {'/'.join(when.api)}"
-                )
         elif isinstance(act, Throttle):
             _check_throttle(when, can)
-        elif isinstance(act, (Leader, WithoutBroker)):
-            answering = ("Metadata",) if isinstance(act, Leader) else ("Metadata", "DescribeCluster")
-            if not {*when.api} <= {*answering}:
-                raise InvalidArgument(
-                    f"{act.kind} is for {' and '.join(answering)} alone; not for {'/'.join(when.api)}"
-                )
-            if isinstance(act, WithoutBroker):
-                _check_broker(act.broker, can)
+        elif act.apis and not {*when.api} <= {*act.apis}:
+            what = f"{act.kind} {act.what}" if isinstance(act, Corrupt) else act.kind
+            raise InvalidArgument(f"{what} is for {' and '.join(act.apis)} alone; not for {'/'.join(when.api)}")
+        elif isinstance(act, WithoutBroker):
+            _check_broker(act.broker, can)
 
 
 def _acts_for(when: When) -> list[str]:
@@ -351,9 +339,8 @@ def make_act(kind: str, *values: Any, **options: Any) -> Act:
     for name in given:
         if name not in names:
             raise InvalidArgument(f"{kind} has no option {name!r}{choices(name, names[1:], 'It has')}")
-    checks = ACT_VALUES.get(act_type, {})
     for name, value in given.items():
-        given[name] = checks[name](name, value) if name in checks else flag(name, value)
+        given[name] = act_type.checks.get(name, flag)(name, value)
     try:
         return act_type(**given)
     except TypeError:

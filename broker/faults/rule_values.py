@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from ...protocol.errors import InvalidArgument, InvalidType, error_named, error_names
 from ...protocol.similar_names import similar_names
 from ..clock import milliseconds
-from .acts import (
-    ACTS,
-    Act,
-    Corrupt,
-    Damage,
-    Delay,
-    Disk,
-    DiskFault,
-    Error,
-    Leader,
-    Place,
-    Slow,
-    Throttle,
-    WithoutBroker,
-)
+
+Check: TypeAlias = Callable[[str, Any], Any]
+"""Takes the name of a value and the value; returns it in the form in which it is kept. Raises ValueError and
+TypeError."""
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|KiB|MB|MiB)/s")
 _RATE_UNITS = {"B": 1, "KB": 1_000, "KiB": 1_024, "MB": 1_000_000, "MiB": 1 << 20}
@@ -50,6 +39,11 @@ def integer(name: str, value: object, least: int) -> int:
     return value
 
 
+def at_least(least: int) -> Check:
+    """The check of an int of `least` or more."""
+    return lambda name, value: integer(name, value, least)
+
+
 def duration(name: str, value: Any, *, least_ms: int = 0) -> int:
     """A duration in milliseconds. Raises ValueError and TypeError."""
     if isinstance(value, bool):
@@ -67,7 +61,8 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
-def _error_name(name: str, value: object) -> str:
+def error_name(name: str, value: object) -> str:
+    """Kafka's name of an error, or the number of one of the schema registry's. Raises ValueError and TypeError."""
     if isinstance(value, int) and value >= 400:  # of the schema registry; Kafka's are given by name
         value = str(value)
     if not isinstance(value, str):
@@ -79,13 +74,14 @@ def _error_name(name: str, value: object) -> str:
     return error_named(value).kafka_name
 
 
-def _text(name: str, value: object) -> str | None:
+def text(name: str, value: object) -> str | None:
+    """A text, or None. Raises TypeError."""
     if value is not None and not isinstance(value, str):
         raise InvalidType(f"{name}={value!r}: must be a str")
     return value
 
 
-def _record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
+def record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
     """The reasons by index, in the order of the batch; JSON has the indexes as text."""
     if not isinstance(value, Mapping) or not all(isinstance(reason, str) for reason in value.values()):
         raise InvalidType(
@@ -95,13 +91,15 @@ def _record_errors(name: str, value: object) -> tuple[tuple[int, str], ...]:
     return tuple(sorted(zip((integer(name, index, 0) for index in indexes), value.values(), strict=True)))
 
 
-def _function(name: str, value: object) -> Callable[..., Any]:
+def function(name: str, value: object) -> Callable[..., Any]:
+    """A Python function. Raises TypeError."""
     if not callable(value):
         raise InvalidType(f"{name}={value!r}: must be a function of the request and the broker's answer")
     return value
 
 
-def _rate(name: str, value: object) -> int:
+def rate(name: str, value: object) -> int:
+    """Bytes a second, as 1000 or "1KB/s". Raises ValueError and TypeError."""
     if isinstance(value, str):
         found = _RATE.fullmatch(value.strip())
         if found is None:
@@ -110,7 +108,9 @@ def _rate(name: str, value: object) -> int:
     return integer(name, value, 1)
 
 
-def _one_of(kind: Any) -> Callable[[str, object], Any]:
+def one_of(kind: Any) -> Check:
+    """The check of one of the values of a Literal."""
+
     def check(name: str, value: object) -> object:
         if value not in get_args(kind):
             raise InvalidArgument(
@@ -119,24 +119,3 @@ def _one_of(kind: Any) -> Callable[[str, object], Any]:
         return value
 
     return check
-
-
-ACT_VALUES: dict[type[Act], dict[str, Callable[[str, Any], Any]]] = {
-    Error: {"code": _error_name, "message": _text, "record_errors": _record_errors},
-    ACTS["respond"]: {"function": _function},
-    Delay: {"ms": duration, "jitter": duration, "when": _one_of(Place)},
-    ACTS["hold"]: {"when": _one_of(Place)},
-    Throttle: {"ms": duration},
-    ACTS["truncate"]: {"bytes": lambda name, value: integer(name, value, 0)},
-    ACTS["trickle"]: {"bytes_per_second": _rate},
-    Corrupt: {"what": _one_of(Damage)},
-    Leader: {
-        "broker": lambda name, value: integer(name, value, -1),
-        "epoch": lambda name, value: integer(name, value, 0),
-    },
-    WithoutBroker: {"broker": lambda name, value: integer(name, value, 0)},
-    Disk: {"fault": _one_of(DiskFault)},
-    Slow: {"ms": duration},
-    ACTS["slow_fsync"]: {"ms": duration},
-}
-"""The checks of the values of acts, by field; the other fields are flags."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..api.registry import Handler
     from ..security.sasl import SaslSession
     from ..services import Services
+    from .advertised_addresses import AdvertisedAddresses
     from .client_hints import ClientHints, RedirectWatch
     from .listeners import Listener
 
@@ -58,6 +59,7 @@ class AcceptingServer(Protocol):
     handlers: dict[int, Handler]
     hints: ClientHints
     max_request_bytes: int
+    advertised: AdvertisedAddresses
     receive_buffer: ReceiveBuffer
     is_suspended: bool
     is_closed: bool
@@ -65,8 +67,6 @@ class AcceptingServer(Protocol):
     def register(self, connection: Connection) -> str | None: ...
 
     def unregister(self, connection: Connection) -> None: ...
-
-    def addresses_for(self, connection: Connection) -> dict[int, tuple[str, int]]: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -210,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def advertised(self) -> dict[int, tuple[str, int]]:
         """Host and port of each live broker that this client can reach, by node id."""
-        return self.server.addresses_for(self)
+        return self.server.advertised.addresses_for(self)
 
     # --- what the server calls
 

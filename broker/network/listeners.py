@@ -1,7 +1,7 @@
 """Listeners: the settings about them and the rules between these.
 
 `listeners=PLAINTEXT://127.0.0.1:9092,DOCKER://:19092` names addresses to bind; `advertised.listeners` gives, by the
-same names, the addresses that clients are told; `Server.address_for` (`socket_server.py`) chooses the one for a client.
+same names, the addresses that clients are told; `advertised_addresses.py` chooses the one for a client.
 `listener.security.protocol.map` maps names to security protocols.
 """
 

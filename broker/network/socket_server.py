@@ -8,18 +8,18 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import AnswerError
 from ...protocol.framing import ReceiveBuffer
 from ..api.registry import Handler, served
 from ..clock import Timer
 from ..security.security_settings import sasl_settings
+from .advertised_addresses import AdvertisedAddresses
 from .client_hints import ClientHints
 from .connection import Connection, address_of
 from .event_loop import descriptors_for_connections
 from .listeners import Listener
-from .port_mapping import PortMapping, read_routes
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -49,25 +49,15 @@ class ClosedClient(NamedTuple):
         return f"{self.client_id or 'a client without a name'} at {self.address[0]}:{self.address[1]}"
 
 
-class ArrivedConnection(Protocol):
-    """A connection, as far as it decides on the addresses that its client is told."""
-
-    listener: Listener
-    peer: tuple[str, int]
-
-    @property
-    def arrived_at(self) -> tuple[str, int]: ...
-
-
 class Server:
     """Accepts connections and holds them to the limits of the configuration."""
 
     def __init__(self, services: "Services", handlers: dict[int, Handler]) -> None:
         self._all_handlers = handlers
+        self.listeners: list[Listener] = []
         self._use(services)
         self.receive_buffer = ReceiveBuffer()
         """The buffer in which the bytes of all connections arrive."""
-        self.listeners: list[Listener] = []
         self.is_closed = False
         """Whether the broker stops: it refuses connections from then on."""
         self.is_suspended = False
@@ -75,7 +65,6 @@ class Server:
         self.connections: set[Connection] = set()
         self.when_left: list[Callable[[Connection], None]] = []
         """Are called with every connection that has ended; they must be quick."""
-        self._port_mapping = read_routes() if services.config.current.kmini_mapped_listeners else PortMapping("")
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer] = []
         self._most_connections = descriptors_for_connections()
@@ -85,9 +74,6 @@ class Server:
         self._memory_network: MemoryNetwork | None = None
         """Carries the connections of other brokers of this process; made with the first one."""
         self._idle_timer: Timer | None = None
-        self.advertised: dict[str, tuple[str, int]] = {}
-        """Host and port that clients are told instead of `advertised.listeners`, by listener name; changed at run
-        time."""
 
     def _use(self, services: "Services") -> None:
         """Serve by these parts of the broker."""
@@ -98,7 +84,8 @@ class Server:
 
             self.handlers = guarded(self.handlers, services.authorizer)
         self.max_request_bytes: int = services.config.current.socket_request_max_bytes
-        self.hints = ClientHints(services.clock, self.address_for)
+        self.advertised = AdvertisedAddresses(services, self.listeners)
+        self.hints = ClientHints(services.clock, self.advertised.address_for)
 
     async def start(self) -> None:
         """Open the listeners; an open port means that the broker is ready. Raises PortTaken."""
@@ -209,7 +196,6 @@ class Server:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._use(services)
-        self.advertised.clear()
         for connection in self.connections:
             connection.begin_anew(set_back_ms=set_back_ms)
         self._watch_idle()
@@ -264,40 +250,6 @@ class Server:
         self._per_host[host] -= 1
         if not self._per_host[host]:
             del self._per_host[host]
-
-    def addresses_for(self, connection: ArrivedConnection) -> dict[int, tuple[str, int]]:
-        """The host and port of each live broker for this client, by node id: of the listener of the same name."""
-        services, addresses = self.services, {}
-        is_mapped = self._is_mapped(connection)
-        for registered in services.controller.brokers:
-            if registered.node_id == services.node_id:
-                addresses[registered.node_id] = self.address_for(connection)
-            elif registered.broker is not None:
-                found = registered.broker.address_for(
-                    connection.listener.name, connection.arrived_at[0], is_mapped=is_mapped
-                )
-                if found is not None:
-                    addresses[registered.node_id] = found
-        return addresses
-
-    def address_for(self, connection: ArrivedConnection) -> tuple[str, int]:
-        """The host and port that this client is told: `advertised.listeners`, else those at which it arrived.
-
-        A client that arrived through a published port of the host is told that port (`port_mapping.py`).
-        """
-        advertised = self.advertised_at(connection.listener)
-        if advertised is not None:
-            return advertised
-        mapped = self.services.config.current.kmini_mapped_listeners.get(connection.listener.name)
-        return mapped if mapped and self._is_mapped(connection) else connection.arrived_at
-
-    def _is_mapped(self, connection: ArrivedConnection) -> bool:
-        """Whether a client arrived through a published port of the host."""
-        return self._port_mapping.was_passed_by(connection.peer[0], connection.arrived_at[0])
-
-    def advertised_at(self, listener: Listener) -> tuple[str, int] | None:
-        """The host and port that clients of a listener are told; None for those at which they arrived."""
-        return self.advertised.get(listener.name, listener.advertised) if self.advertised else listener.advertised
 
     def listener(self, name: str) -> Listener | None:
         """The listener of this name; None if the broker has none."""

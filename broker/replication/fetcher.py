@@ -1,8 +1,8 @@
 """One follower's loop: fetch from a leader, append what comes, and do what the leader's answers ask for.
 
 An answer is appended, and the next fetch sent, in the turn of the loop in which the answer arrives (`_answered`). The
-loop's task sees to all else: it connects, pauses after errors, and does what takes time, such as to truncate a log at
-a diverging epoch.
+loop's task sees to all else: it connects, pauses after errors, and does what takes time, such as to truncate a log
+(`truncation.py`).
 
 In a module of its own because a client comes with it, and a broker that follows no other starts without one.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...client.address import Address
@@ -29,16 +30,14 @@ from ...protocol.errors import (
     UnknownLeaderEpoch,
 )
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
-from ...protocol.messages.list_offsets import EARLIEST, LATEST, ListOffsetsRequest
-from ...protocol.primitives import Buffer
-from ...protocol.records.batch import iter_batches
+from ...protocol.messages.list_offsets import ListOffsetsRequest
 from ...protocol.topics import TopicPartition
 from ...storage.deletion import delete_records_below
 from ..security.inter_broker import inter_broker_connection
 from .follower_session import FollowerSession
+from .truncation import begin_with_batch, truncate_to_leader
 
 if TYPE_CHECKING:
-    from ...storage.log import PartitionLog
     from ..controller.topology import BrokerHandle
     from .fetcher_manager import FetcherManager, FollowedPartition
 
@@ -299,7 +298,7 @@ class Fetcher:
         for followed, partition in rest.diverging:
             start = followed.log.log_start_offset
             try:
-                await self._rejoin(followed, partition)
+                await self._truncate(followed, partition)
             except (KafkaError, OSError) as error:
                 self._delay(followed, error)
             has_deleted = has_deleted or followed.log.log_start_offset > start
@@ -336,9 +335,7 @@ class Fetcher:
         partition_log = followed.log
         start = max(partition.log_start_offset, partition_log.log_start_offset)
         if partition.records:
-            end = partition_log.log_end_offset
-            if end <= partition.log_start_offset or end == partition_log.log_start_offset:
-                self._begin_where_batch_does(partition_log, partition.records)
+            begin_with_batch(partition_log, partition)
             partition_log.append_as_follower(
                 partition.records, now_ms=self._clock.now_ms(), leader_epoch=followed.leader_epoch
             )
@@ -354,53 +351,14 @@ class Fetcher:
         followed.knows_log_start = partition_log.log_start_offset >= start
         self._manager.maintenance.offsets_changed(followed.topic_partition)
 
-    def _begin_where_batch_does(self, partition_log: PartitionLog, records: Buffer) -> None:
-        """A log that ends within a batch of the leader's takes it as a whole (KIP-107), and begins with it for now.
-
-        It has nothing, because it began anew where the leader's log starts; or nothing but what the leader has deleted,
-        and that may have diverged from the leader's unnoticed.
-        """
-        end = partition_log.log_end_offset
-        _, first = next(iter_batches(records), (0, None))
-        if first is not None and first.base_offset < end < first.next_offset:
-            partition_log.truncate_fully_and_start_at(first.base_offset)
-
-    async def _rejoin(self, followed: FollowedPartition, partition: FetchResponse.Topic.Partition) -> None:
-        """The log does not continue the leader's: make it one that does. Raises KafkaError."""
-        if partition.error_code == OffsetOutOfRange.code:
-            await self._start_anew(followed)
-            return
-        check(partition.error_code)
-        assert partition.diverging_epoch is not None
-        await self._cut_back(followed, partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
-
-    async def _cut_back(self, followed: FollowedPartition, epoch: int, end_offset: int) -> None:
-        """The leader has nothing beyond `end_offset` in the last epoch, `epoch`, that both may have in common."""
-        partition_log = followed.log
-        own_epoch, own_end = partition_log.leader_epochs.end_offset_for(epoch, partition_log.log_end_offset)
-        offset = min(end_offset, partition_log.log_end_offset)
-        if own_epoch >= 0:
-            offset = min(offset, own_end)
-        log.info("%s is cut back from %d to %d", followed.topic_partition, partition_log.log_end_offset, offset)
-        await self._truncate(followed, offset)
-
-    async def _start_anew(self, followed: FollowedPartition) -> None:
-        """The leader cannot continue this log: it ends before it, or starts after its end."""
-        latest, earliest = await self._leader_offset(followed, LATEST), await self._leader_offset(followed, EARLIEST)
-        partition_log = followed.log
-        if latest < partition_log.log_end_offset:
-            await self._truncate(followed, latest)
-        elif earliest > partition_log.log_end_offset:
-            log.info("%s starts anew at %d", followed.topic_partition, earliest)
-            await self._truncate(followed, earliest, fully=True)
-
-    async def _truncate(self, followed: FollowedPartition, offset: int, *, fully: bool = False) -> None:
-        """Cut its log back, unless the broker follows another leader by then, or leads itself."""
-
-        def is_wanted() -> bool:
-            return self._partitions.get(followed.topic_partition) is followed
-
-        await self._manager.cleaner.truncate(followed.topic_partition, offset, is_wanted=is_wanted, fully=fully)
+    async def _truncate(self, followed: FollowedPartition, answer: FetchResponse.Topic.Partition) -> None:
+        """Truncate its log, unless the broker follows another leader by then, or leads itself. Raises KafkaError."""
+        truncate = partial(
+            self._manager.cleaner.truncate,
+            followed.topic_partition,
+            is_wanted=lambda: self._partitions.get(followed.topic_partition) is followed,
+        )
+        await truncate_to_leader(followed.log, answer, truncate, partial(self._leader_offset, followed))
 
     async def _leader_offset(self, followed: FollowedPartition, landmark: int) -> int:
         connection = await self._connected()

@@ -1,7 +1,7 @@
 """From PrepareCommit to CompleteCommit, and from PrepareAbort to CompleteAbort: the end of a decided transaction.
 
 The outcome is stored before the first marker, so markers are retried until every partition has one, also after a
-restart. `transaction_coordinator.py` decides, also to abort a transaction whose time-out has passed. The outcome for a
+restart. `transaction_coordinator.py` decides, and `time_outs.py` to abort one whose time is over. The outcome for a
 partition decides what is next:
 
 | outcome                                                      | then                                           |

@@ -1,13 +1,13 @@
 """The transaction coordinator: requests about transactional ids, with Kafka's order of checks (KIP-98, KIP-360).
 
-`transaction_states.py` holds what depends on the state, as tables, and `producer_epochs.py` what depends on the epoch.
+`transaction_states.py` holds what depends on the state, as tables, `producer_epochs.py` what depends on the epoch, and
+`time_outs.py` what depends on the clock.
 A change is stored before it takes effect and is answered; meanwhile other changes of the id are refused with
 CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,8 +26,6 @@ from ...protocol.errors import (
 from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_TIMESTAMP
 from ...protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ..coordinators.coordinator_topic import Producer
-from ..network.peer_log import PeerLog
-from ..scheduler import Turn
 from .completion import Completion, MarkerPeer
 from .producer_epochs import (
     EPOCH_PER_TRANSACTION,
@@ -41,6 +39,7 @@ from .producer_epochs import (
     raised_by_end,
     repeats_end,
 )
+from .time_outs import TimeOuts
 from .transaction import Transaction
 from .transaction_records import Entry
 from .transaction_states import (
@@ -52,7 +51,6 @@ from .transaction_states import (
     END_RAISING_EPOCH,
     ONGOING,
     PREPARE_ABORT,
-    RESTING,
     TransactionState,
 )
 from .transaction_store import TransactionStore
@@ -63,8 +61,6 @@ if TYPE_CHECKING:
     from ..coordinators.loader import Steps
     from ..replication.partition import Partition
     from ..settings.dynamic_config import DynamicBrokerConfig
-
-log = PeerLog(logging.getLogger("kmini.transactions"))
 
 
 class TransactionPeer(MarkerPeer, Protocol):
@@ -98,6 +94,7 @@ class TransactionCoordinator:
         self._peer = peer
         self.transactions: dict[str, Transaction] = {}
         self.completion = Completion(self, controller, clock, peer)
+        self.time_outs = TimeOuts(self, config, clock)
         self._open: dict[str, Transaction] = {}
         self.watchers: list[Callable[[Transaction], None]] = []
         """Are called with every transaction whose entry has changed; they must be quick."""
@@ -172,7 +169,7 @@ class TransactionCoordinator:
         if not isinstance(action, Init):
             raise action(f"{transaction} is not producer {claimed.producer_id} epoch {claimed.epoch}")
         if action is Init.ABORT:
-            await self._fence(transaction)
+            await self.abort_and_fence(transaction)
             raise ConcurrentTransactions("the open transaction is being aborted")
         following, last_epoch = next_producer(transaction, claim, action, self._controller.next_producer_id)
         await self.move(
@@ -287,7 +284,7 @@ class TransactionCoordinator:
         self.completion.start(transaction)
         return following
 
-    async def _fence(self, transaction: Transaction) -> None:
+    async def abort_and_fence(self, transaction: Transaction) -> None:
         """Raise the epoch, which fences the owner, and abort its open transaction. Raises what the store does. Below
         `transaction.version` 2 the owner is fenced even then."""
         if self.store.transaction_version >= EPOCH_PER_TRANSACTION:
@@ -308,7 +305,7 @@ class TransactionCoordinator:
         transaction.check_nothing_pending()
         if transaction.entry.state is not ONGOING:
             raise InvalidTxnState(f"{transaction} is not open")
-        await self._fence(transaction)
+        await self.abort_and_fence(transaction)
 
     def _find(self, transactional_id: str) -> Transaction:
         """The transactional id of a producer's request. Raises InvalidRequest, NotCoordinator,
@@ -355,65 +352,6 @@ class TransactionCoordinator:
         elif not was_open and self.has(transaction):
             transaction.began_ms = self._clock.liveness_ms()
             self._open[transaction.transactional_id] = transaction
-
-    # --- periodic tasks
-
-    async def abort_timed_out(self) -> None:
-        """Abort the transactions that are open for longer than their time-out, and fence their producers."""
-        now_ms = self._clock.liveness_ms()
-        turn = Turn()
-        for transaction in list(self._open.values()):
-            if turn.is_over:
-                await turn.next()
-            is_open = transaction.entry.state is ONGOING and transaction.pending is None and self.has(transaction)
-            if not is_open or transaction.began_ms + transaction.entry.timeout_ms >= now_ms:
-                continue
-            log.info("%s is aborted: it was open for more than %d ms", transaction, transaction.entry.timeout_ms)
-            try:
-                await self._fence(transaction)
-            except KafkaError as error:
-                log.warning("%s could not be aborted: %s", transaction, error)
-
-    async def expire_ids(self) -> None:
-        """Delete the ids that were unused for `transactional.id.expiration.ms`."""
-        limit_ms = self._clock.now_ms() - self._config.current.transactional_id_expiration_ms
-        turn = Turn()
-        for transaction in list(self.transactions.values()):
-            if turn.is_over:
-                await turn.next()
-            entry = transaction.entry
-            is_resting = entry.state in RESTING and transaction.pending is None and self.has(transaction)
-            if not is_resting or entry.last_update_ms > limit_ms:
-                continue
-            try:
-                await self._expire(transaction)
-            except KafkaError as error:
-                log.warning("%s could not be expired: %s", transaction, error)
-
-    def next_time_out_ms(self) -> int | None:
-        """The liveness time before which `abort_timed_out` has no effect unless a transaction begins; None if it never
-        has one."""
-        if any(transaction.pending is not None for transaction in self.transactions.values()):
-            return 0  # the change may begin a transaction
-        times = (transaction.began_ms + transaction.entry.timeout_ms + 1 for transaction in self._open.values())
-        return min(times, default=None)
-
-    def next_id_expiry_ms(self) -> int | None:
-        """The log time before which `expire_ids` has no effect unless an id changes; None if it never has one."""
-        if any(transaction.pending is not None for transaction in self.transactions.values()):
-            return 0
-        entries = (transaction.entry for transaction in self.transactions.values())
-        last_ms = min((entry.last_update_ms for entry in entries if entry.state in RESTING), default=None)
-        return None if last_ms is None else last_ms + self._config.current.transactional_id_expiration_ms
-
-    async def _expire(self, transaction: Transaction) -> None:
-        transaction.begin(DEAD)
-        try:
-            await self.store.write(transaction.transactional_id, None)
-        finally:
-            transaction.pending = None
-        if self.has(transaction):
-            del self.transactions[transaction.transactional_id]
 
     # --- verification
 

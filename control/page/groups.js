@@ -2,7 +2,7 @@
 
 import { get, path } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, actions, chart, field, groupLink, inOrder, link, option, sparkline, table, topicLink } from "/page/parts.js";
+import { action, actions, chart, field, groupLink, inOrder, link, option, sparkline, table, tableOf, topicLink } from "/page/parts.js";
 import { counted, duration, number, shortened, visible } from "/page/words.js";
 
 export const title = "Groups";
@@ -96,12 +96,16 @@ function renderAll({ rerender }) {
         choice.containing = event.target.value;
         rerender();
       } })),
-      table("Groups", [["Group", "", "name"], "Protocol", ["State", "", "state"], ["Members", "number", "-members"], "Assignor", ["Lag: committed offsets are behind by", "", "-lag"], "By topic", "Coordinator"], wanted.slice(0, 300).map((one) => ({
-        key: one.name,
-        cells: [groupLink(one.name), one.kind, [stateOf(one.state), awaited(one.rebalance)], number(one.member_count), one.protocol ?? "—",
-          [sparkline(lags(one.name)), counted(sum(Object.values(one.lags)), "record")],
-          Object.entries(one.lags).map(([topic, lag], at) => [at ? ", " : "", topicLink(topic), lag ? ` ${counted(lag, "record")} behind` : " caught up"]), `broker ${one.coordinator}`],
-      })), data.groups.length ? "No group has this in its name." : "No consumer has joined a group, and no offset is committed.", {
+      tableOf("Groups", wanted.slice(0, 300), (one) => one.name, [
+        ["Group", (one) => groupLink(one.name), "", "name"],
+        ["Protocol", (one) => one.kind],
+        ["State", (one) => [stateOf(one.state), awaited(one.rebalance)], "", "state"],
+        ["Members", (one) => number(one.member_count), "number", "-members"],
+        ["Assignor", (one) => one.protocol ?? "—"],
+        ["Lag: committed offsets are behind by", (one) => [sparkline(lags(one.name)), counted(sum(Object.values(one.lags)), "record")], "", "-lag"],
+        ["By topic", (one) => Object.entries(one.lags).map(([topic, lag], at) => [at ? ", " : "", topicLink(topic), lag ? ` ${counted(lag, "record")} behind` : " caught up"])],
+        ["Coordinator", (one) => `broker ${one.coordinator}`],
+      ], data.groups.length ? "No group has this in its name." : "No consumer has joined a group, and no offset is committed.", {
         now: choice.sort, choose: (sort) => {
           choice.sort = sort;
           rerender();

@@ -182,6 +182,12 @@ export function table(caption, columns, rows, empty, sorting) {
         cells.map((cell, at) => h("td", { class: heads[at][1] || undefined }, cell)))))));
 }
 
+/** A table with a row for each item. A column is [heading, the cell of an item, class, order]: it stands in one place. */
+export function tableOf(caption, items, key, columns, empty, sorting) {
+  const rows = items.map((item) => ({ key: key(item), cells: columns.map(([, cell]) => cell(item)) }));
+  return table(caption, columns.map(([heading, , kind = "", order]) => [heading, kind, order]), rows, empty, sorting);
+}
+
 const opposite = (order) => (order.startsWith("-") ? order.slice(1) : `-${order}`);
 
 function sortingHead([text, kind, order], { now, choose }) {

@@ -2,7 +2,7 @@
 
 import { get } from "/page/api.js";
 import { h } from "/page/dom.js";
-import { action, actions, field, groupLink, option, table, topicLink } from "/page/parts.js";
+import { action, actions, field, groupLink, option, tableOf, topicLink } from "/page/parts.js";
 import { ago, counted, given, kept, number, rate, shortened, size } from "/page/words.js";
 
 const ROWS = 50;
@@ -74,24 +74,19 @@ export function topicTable(found, groups, state, { sorting, empty = "There is no
       lags.get(topic).push([group.name, lag]);
     }
   }
-  const rows = found.topics.map((row) => ({
-    key: row.name,
-    cells: [
-      [topicLink(row.name), row.auto_created_by && h("span", { class: "badge", title: `A request of client ${row.auto_created_by} created it` }, "auto-created"),
-        row.leaderless > 0 && h("span", { class: "badge bad" }, `${row.leaderless} without leader`),
-        row.under_replicated > 0 && h("span", { class: "badge bad" }, `${row.under_replicated} not in sync`)],
-      number(row.partition_count),
-      number(row.records),
-      size(row.size_bytes),
-      rate(rates.get(row.name) ?? 0),
-      kept(row),
-      (lags.get(row.name) ?? []).map(([group, lag], at) => [at ? ", " : "", groupLink(group), lag ? ` ${counted(lag, "record")} behind` : " caught up"]),
-      row.last && [h("span", { class: "quiet" }, ago(row.last.timestamp, state.now_ms), "  "), lastRecord(row.last)],
-    ],
-  }));
-  const columns = [["Topic", "", "name"], ["Partitions", "number", "-partition_count"], ["Records", "number", "-records"], ["Size on disk", "number", "-size_bytes"],
-    ["Written, records/s", "number", "-records_in"], "Keeps records", "Groups that read it", ["Last record", "", "-last"]];
-  return table("Topics", columns, rows, empty, sorting);
+  const columns = [
+    ["Topic", (row) => [topicLink(row.name), row.auto_created_by && h("span", { class: "badge", title: `A request of client ${row.auto_created_by} created it` }, "auto-created"),
+      row.leaderless > 0 && h("span", { class: "badge bad" }, `${row.leaderless} without leader`),
+      row.under_replicated > 0 && h("span", { class: "badge bad" }, `${row.under_replicated} not in sync`)], "", "name"],
+    ["Partitions", (row) => number(row.partition_count), "number", "-partition_count"],
+    ["Records", (row) => number(row.records), "number", "-records"],
+    ["Size on disk", (row) => size(row.size_bytes), "number", "-size_bytes"],
+    ["Written, records/s", (row) => rate(rates.get(row.name) ?? 0), "number", "-records_in"],
+    ["Keeps records", kept],
+    ["Groups that read it", (row) => (lags.get(row.name) ?? []).map(([group, lag], at) => [at ? ", " : "", groupLink(group), lag ? ` ${counted(lag, "record")} behind` : " caught up"])],
+    ["Last record", (row) => row.last && [h("span", { class: "quiet" }, ago(row.last.timestamp, state.now_ms), "  "), lastRecord(row.last)], "", "-last"],
+  ];
+  return tableOf("Topics", found.topics, (row) => row.name, columns, empty, sorting);
 }
 
 function lastRecord(record) {

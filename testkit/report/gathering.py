@@ -68,7 +68,7 @@ async def gather(
         last = [*journal.entries][-(most_requests or MOST_REQUESTS) :]
         requests = await _in_turns(last, reader.decoded, turn)
     listeners = [(broker.server, listener) for broker in brokers for listener in broker.server.listeners]
-    told = [found for server, listener in listeners if (found := server.advertised_at(listener)) is not None]
+    told = [found for server, listener in listeners if (found := server.advertised.advertised_at(listener)) is not None]
     cluster = _cluster(operations, requests)
     groups = tuple([one async for one in _groups(operations, is_cluster=cluster is not None)])
     asked = _asked_offsets(requests, groups)

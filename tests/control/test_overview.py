@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +132,14 @@ def test_the_table_of_topics_is_sorted_by_any_figure(api: ControlApi, client: Sm
     assert names("-partition_count")[0] == "users"
     assert names("last")[0] == "orders"
     assert "must be one of name, partition_count," in api.problem("GET", "/overview/topics?sort=age")["detail"]
+
+
+def test_each_column_of_topics_that_the_page_sorts_by_is_an_order(api: ControlApi) -> None:
+    view = (Path(overview.__file__).parent / "page" / "topics.js").read_text(encoding="utf-8")
+    orders = re.findall(r', "(?:number)?", "(-?\w+)"\]', view)
+    assert {"name", "-partition_count", "-last"} <= {*orders}
+    for order in orders:
+        api.done("GET", f"/overview/topics?sort={order}")
 
 
 def test_the_table_of_groups_has_their_lag_by_topic(api: ControlApi) -> None:

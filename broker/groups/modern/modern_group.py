@@ -1,7 +1,7 @@
 """A group that the coordinator assigns, as data: exactly what its records say, and indexes of it.
 
-This module neither waits nor writes nor reads a clock. Only changes (`changes.py`) change a group. It also refuses
-commits and fetches of offsets by members whose epoch does not count (`check_commit`, `check_fetch`).
+This module neither waits nor writes nor reads a clock. Only changes (`changes.py`) change a group. `fencing.py`
+refuses commits and fetches of offsets by members whose epoch does not count.
 
 | state       | when                                                                                    |
 |-------------|-----------------------------------------------------------------------------------------|
@@ -20,61 +20,13 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from ....protocol.errors import IllegalGeneration, KafkaError, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
-from ..group import MEMBER_EPOCHS_SINCE, Group
+from ..group import Group
+from .fencing import check_commit, check_fetch
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..group import Committer, Place
-
-# --- member epochs that are refused
-
-
-def check_commit(
-    group: ModernGroup[Any, Any, Any], committer: Committer, places: Callable[[], Iterable[Place]]
-) -> None:
-    """Check whether a client may commit offsets of these places. Raises UnknownMemberId, UnsupportedVersion,
-    StaleMemberEpoch, and IllegalGeneration instead of that for members of the classic protocol and in transactions."""
-    member_id, epoch = committer.member_id, committer.generation_id
-    if epoch < 0 and not group.memberships:
-        return
-    if committer.is_transactional and epoch < 0 and not member_id and committer.instance_id is None:
-        return
-    _check_member(group, member_id)
-    is_classic = group.speaks_classic(member_id)
-    if committer.version is not None and committer.version < MEMBER_EPOCHS_SINCE and not is_classic:
-        raise UnsupportedVersion(f"members of this group commit with OffsetCommit {MEMBER_EPOCHS_SINCE} or later")
-    present = group.epoch_of(member_id)
-    if epoch == present:
-        return
-    error: type[KafkaError] = IllegalGeneration if is_classic or committer.is_transactional else StaleMemberEpoch
-    if epoch > present:
-        raise error(f"the member epoch is {present}, not {epoch}")
-    for place in places():
-        assigned_at = group.assigned_at(member_id, place)
-        if assigned_at is None or epoch < assigned_at:
-            raise error(
-                f"the member epoch is {present}, and the member did not have {place.topic}-{place.partition} at {epoch}"
-            )
-
-
-def check_fetch(group: ModernGroup[Any, Any, Any], member_id: str | None, epoch: int) -> None:
-    """Check whether a client may read the committed offsets. Raises UnknownMemberId, StaleMemberEpoch, and
-    IllegalGeneration instead of that for members of the classic protocol."""
-    if member_id is None and epoch < 0:
-        return
-    _check_member(group, member_id or "")
-    present = group.epoch_of(member_id or "")
-    if epoch != present:
-        error = IllegalGeneration if group.speaks_classic(member_id or "") else StaleMemberEpoch
-        raise error(f"the member epoch is {present}, not {epoch}")
-
-
-def _check_member(group: ModernGroup[Any, Any, Any], member_id: str) -> None:
-    if member_id not in group.memberships:
-        raise UnknownMemberId(f"there is no member {member_id!r}")
-
 
 FIRST_EPOCH = 1
 """Group epoch and assignment epoch of a group without records: the first member gets epoch 2, as in Apache Kafka."""

@@ -42,7 +42,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"api": "Fetch", "do": [{"error": "CORRUPT_MESSAGE", "record_errors": {"0": "x"}}]},
         "of Fetch have no record_err",
     ),
-    ({"do": [{"corrupt": "crc"}]}, "corrupt crc is for Fetch alone, whose answers have records; not for Produce"),
+    ({"do": [{"corrupt": "crc"}]}, "corrupt crc is for Fetch alone; not for Produce"),
     ({"do": [{"corrupt": "crcs"}]}, "what='crcs': must be one of crc, codec, partial"),
     ({"do": [{"no_records": True}]}, "no_records is for Fetch alone"),
     ({"do": [{"leader": 1}]}, "leader is for Metadata alone; not for Produce"),

@@ -158,7 +158,7 @@ def test_a_client_that_came_through_a_published_port_is_told_of_with_the_setting
 ) -> None:
     with Broker(config={"kmini.mapped.listeners": f"PLAINTEXT://{ELSEWHERE}"}) as broker:
         server = broker._operations.any_broker().server
-        monkeypatch.setattr(server, "_port_mapping", SimpleNamespace(was_passed_by=lambda *addresses: True))
+        monkeypatch.setattr(server.advertised, "_port_mapping", SimpleNamespace(was_passed_by=lambda *addresses: True))
         bootstrap(broker)
         wait(broker)
     (hint,) = hints()

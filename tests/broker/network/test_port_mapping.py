@@ -1,20 +1,15 @@
-"""Who is taken for a client that came through a container's published port, and what it is told."""
+"""Who is taken for a client that came through a container's published port."""
 
 from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 
 import pytest
 
 from kmini.broker.network import port_mapping
-from kmini.broker.network import socket_server as server
 from kmini.broker.network.port_mapping import PortMapping
 from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
-
-Told = Callable[..., Awaitable[list[tuple[str, int]]]]
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 
@@ -77,52 +72,6 @@ def test_published_ports_are_expected_in_containers_with_a_network_of_their_own(
     monkeypatch.setattr(port_mapping, "ROUTES", str(table))
     monkeypatch.setattr(port_mapping, "MARKS", (str(tmp_path if marks else tmp_path / "nowhere"),))
     assert port_mapping.is_behind_port_mapping(environ) is is_behind
-
-
-# --- what they are told
-
-
-LISTENERS = {
-    "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
-    "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT",
-}
-BESIDE_US, FROM_THE_HOST = "172.18.0.3", "172.18.0.1"
-
-
-@pytest.fixture
-def told(start_broker, monkeypatch: pytest.MonkeyPatch) -> Told:
-    """What clients from `peer` are told that reached these listeners in the container above, on these ports."""
-    monkeypatch.setattr(server, "read_routes", lambda: PortMapping(CONTAINER))
-
-    async def told(peer: str, **settings: str) -> list[tuple[str, int]]:
-        broker = await start_broker(**LISTENERS, **settings)
-        connections = [
-            SimpleNamespace(listener=listener, peer=(peer, 50_000), arrived_at=(OWN, port))
-            for listener, port in zip(broker.server.listeners, (9092, 19092), strict=True)
-        ]
-        return [broker.server.addresses_for(connection)[1] for connection in connections]
-
-    return told
-
-
-async def test_the_host_is_told_its_published_ports(told: Told) -> None:
-    mapped = "A://localhost:29092,B://localhost:19092"
-    assert await told(FROM_THE_HOST, kmini_mapped_listeners=mapped) == [("localhost", 29092), ("localhost", 19092)]
-
-
-async def test_containers_are_told_the_address_of_the_container(told: Told) -> None:
-    assert await told(BESIDE_US, kmini_mapped_listeners="A://localhost:29092") == [(OWN, 9092), (OWN, 19092)]
-
-
-async def test_a_listener_without_a_published_port_tells_where_the_client_arrived(told: Told) -> None:
-    mapped = "A://localhost:9092"
-    assert await told(FROM_THE_HOST, kmini_mapped_listeners=mapped) == [("localhost", 9092), (OWN, 19092)]
-
-
-@pytest.mark.parametrize("peer", [FROM_THE_HOST, BESIDE_US])
-async def test_advertised_listeners_are_stronger_than_both(told: Told, peer: str) -> None:
-    settings = {"advertised_listeners": "A://kafka:9092", "kmini_mapped_listeners": "A://localhost:9092"}
-    assert await told(peer, **settings) == [("kafka", 9092), (OWN, 19092)]
 
 
 def test_a_published_port_of_no_listener_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The socket server: limits of connections, idle connections, and the addresses that clients are told."""
+"""The socket server: limits of connections, and idle connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from kmini import Broker
 from kmini.broker.broker import BrokerServer
-from kmini.broker.network.listeners import Listener
 from kmini.broker.network.memory_transport import MemoryTransport
 from kmini.client.address import Address
 from kmini.client.connection import Connection, ConnectionSettings
@@ -21,20 +20,6 @@ from support.broker.clusters import Clusters
 from support.broker.fed_connection import FedConnection
 
 pytestmark = pytest.mark.sockets
-
-
-def test_without_advertised_listeners_clients_are_told_where_they_arrived(broker: Broker) -> None:
-    port = int(broker.bootstrap_servers.rpartition(":")[2])
-    with Wire(f"127.0.0.1:{port}") as wire:
-        told = wire.ask(MetadataRequest(topics=None)).brokers[0]
-    assert (told.host, told.port) == ("127.0.0.1", port)
-
-
-def test_advertised_listeners_are_told_to_clients() -> None:
-    config = {"advertised.listeners": "PLAINTEXT://example.org:1234"}
-    with Broker(config=config) as broker, Wire(broker.bootstrap_servers) as wire:
-        told = wire.ask(MetadataRequest(topics=None)).brokers[0]
-    assert (told.host, told.port) == ("example.org", 1234)
 
 
 def test_connections_beyond_the_limit_are_closed_and_leave_room_when_they_go() -> None:
@@ -79,15 +64,6 @@ async def test_a_host_may_have_as_many_connections_as_its_limit_says(
     FedConnection(broker, "fifth", refused)
     assert refused == [("third", b""), ("fifth", b"")]
     second.leave()
-
-
-async def test_an_address_that_is_set_for_one_listener_leaves_the_others_theirs(
-    start_broker: Callable[..., Awaitable[BrokerServer]],
-) -> None:
-    server = (await start_broker()).server
-    inside, outside = (Listener(name, "127.0.0.1", 9092, (name, 1)) for name in ("inside", "outside"))
-    server.advertised["inside"] = ("moved", 2)
-    assert [server.advertised_at(one) for one in (inside, outside)] == [("moved", 2), ("outside", 1)]
 
 
 def test_idle_connections_are_closed_and_active_ones_are_not() -> None:

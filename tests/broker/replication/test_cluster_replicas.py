@@ -16,8 +16,6 @@ from kmini.client.connection import Connection, ConnectionSettings
 from kmini.client.produce import record
 from kmini.protocol.errors import NotLeaderOrFollower
 from kmini.protocol.messages import FetchRequest
-from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters
 from support.until import until_async
@@ -39,10 +37,6 @@ def client(cluster: LocalCluster) -> Client:
     return Client(",".join(broker.address for broker in cluster.brokers.values()))
 
 
-def leader(cluster: LocalCluster) -> BrokerServer:
-    return cluster.brokers[cluster.state(T0).leader]
-
-
 async def fetch_code(broker: BrokerServer, offset: int) -> int:
     """The error code that a consumer gets at one broker, with a version in which followers may be read."""
     asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
@@ -56,41 +50,6 @@ async def fetch_code(broker: BrokerServer, offset: int) -> int:
         return int(response.responses[0].partitions[0].error_code)
     finally:
         await connection.close()
-
-
-async def test_a_log_that_begins_anew_within_a_batch_takes_the_batch_whole(cluster: LocalCluster) -> None:
-    async with client(cluster) as ours:
-        away = min({1, 2, 3} - {cluster.state(T0).leader})
-        await cluster.kill(away)
-        await ours.produce("t", 0, [record(b"first")])
-        await ours.produce("t", 0, [record(b"%d" % number) for number in range(4)])
-        assert (await ours.delete_records_before({T0: 3}))[T0].low_watermark == 3
-        await cluster.restart(away)
-        await until_async(lambda: away in cluster.state(T0).isr)
-        assert cluster.replica_offsets(T0)[away] == cluster.replica_offsets(T0)[cluster.state(T0).leader]
-        cluster.move_leader(T0, away)
-        read = [found.value async for found in ours.consume({T0: 3}, until={T0: 5})]
-        assert read == [b"2", b"3"]
-
-
-async def test_a_replica_whose_few_records_are_all_deleted_takes_the_batch_that_it_ends_in(
-    cluster: LocalCluster,
-) -> None:
-    """Its log diverges from its leader's, and the first different offset cannot be found: the leader has deleted it."""
-    away = min({1, 2, 3} - {cluster.state(T0).leader})
-    await cluster.brokers[away].replica_manager.fetcher_manager.hold()
-    for offset in range(3):
-        batch = build_batch([Record(0, 0, None, b"lost")], base_offset=offset, leader_epoch=0)
-        cluster.brokers[away].logs.logs[T0].append_as_follower(bytes(batch), now_ms=0)
-    await cluster.kill(away)
-    async with client(cluster) as ours:
-        await ours.produce("t", 0, [record(b"%d" % number) for number in range(5)])
-        assert (await ours.delete_records_before({T0: 3}))[T0].low_watermark == 3
-    await cluster.restart(away)
-    await until_async(lambda: away in cluster.state(T0).isr)
-    logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
-    assert [log.log_start_offset for log in logs] == [3, 3, 3]
-    assert len({log.read(3, 1 << 20, limit_offset=5) for log in logs}) == 1
 
 
 async def test_a_replica_that_comes_back_is_not_read_before_it_knows_where_the_log_starts(
@@ -123,14 +82,6 @@ async def test_a_follower_is_read_on_while_the_leader_moves(cluster: LocalCluste
     cluster.move_leader(T0, new)
     assert await fetch_code(cluster.brokers[follower], 0) == 0
     assert await fetch_code(cluster.brokers[old], 0) == 0
-
-
-async def test_a_log_is_not_cut_back_for_a_leader_that_is_followed_no_more(cluster: LocalCluster) -> None:
-    async with client(cluster) as ours:
-        await ours.produce("t", 0, [record(b"value")])
-    broker = leader(cluster)
-    await broker.cleaner.truncate(T0, 0, is_wanted=lambda: False)
-    assert broker.logs.logs[T0].log_end_offset == 1
 
 
 async def test_a_restart_that_is_called_off_leaves_a_broker_that_can_be_started(cluster: LocalCluster) -> None:

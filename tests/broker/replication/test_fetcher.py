@@ -1,4 +1,4 @@
-"""How a follower's loop begins, goes on and ends, and where it truncates a log that diverges from its leader's."""
+"""How a follower's loop begins, goes on and ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from kmini.broker.local_cluster import LocalCluster
 from kmini.client import Client
 from kmini.client.connection import Connection
 from kmini.client.produce import record
-from kmini.protocol.records.batch import build_batch
-from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters
 from support.until import until_async
@@ -27,11 +25,6 @@ async def cluster(clusters: Clusters) -> LocalCluster:
     cluster = await clusters.start(3, clock=MovableClock())
     topics.create(cluster.brokers[1], "t", replication_factor=3)
     return cluster
-
-
-async def produce(cluster: LocalCluster, value: bytes) -> None:
-    async with Client(cluster.brokers[cluster.state(T0).leader].address) as client:
-        await client.produce("t", 0, [record(value)])
 
 
 @pytest.mark.parametrize("turns", range(8))
@@ -102,55 +95,3 @@ async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: Loc
     await cluster.kill(leaving.node_id)
     assert leaving.node_id not in cluster.state(T0).isr
     assert staying.replica_manager.fetcher_manager.followed[T0] is followed
-
-
-@pytest.mark.sockets
-async def test_a_log_that_parted_is_cut_back_to_its_leader(clusters: Clusters) -> None:
-    cluster = await clusters.start(2, {"replica.fetch.wait.max.ms": 100}, unclean_leader_election_enable="true")
-    topics.create(cluster.brokers[1], "t", replication_factor=2)
-    first = cluster.state(T0).leader
-    second = 3 - first
-    await produce(cluster, b"common")
-    await cluster.kill(second)
-    await produce(cluster, b"lost")
-    await produce(cluster, b"lost too")
-    await cluster.kill(first)
-    await cluster.restart(second)
-    assert cluster.state(T0).leader == second
-    await produce(cluster, b"kept")
-    await cluster.restart(first)
-    await until_async(lambda: {*cluster.state(T0).isr} == {1, 2})
-    logs = [broker.logs.logs[T0] for broker in cluster.brokers.values()]
-    assert [log.log_end_offset for log in logs] == [2, 2]
-    assert len({log.read(0, 1 << 20, limit_offset=2) for log in logs}) == 1
-
-
-# The leader answers with the last epoch that both may have in common, and where that ends in its own log (KIP-595). The
-# follower has the epochs 0 from offset 0, 2 from 3, and 4 from 5, and ends at 6.
-@pytest.mark.parametrize(
-    ("leaders_epoch", "leaders_end", "kept"),
-    [
-        (4, 5, 5),  # the leader has the epoch, and less of it
-        (2, 4, 4),
-        (2, 9, 5),  # the leader has more of the epoch: the follower keeps all of its own part
-        (3, 5, 5),  # the follower does not know the epoch: its own part of the one before counts
-        (1, 2, 2),
-        (0, 0, 0),
-    ],
-)
-async def test_a_log_is_cut_back_to_where_the_last_common_epoch_ends_in_both(
-    cluster: LocalCluster, leaders_epoch: int, leaders_end: int, kept: int
-) -> None:
-    follower = next(broker for node_id, broker in cluster.brokers.items() if node_id != cluster.state(T0).leader)
-    manager = follower.replica_manager.fetcher_manager
-    (fetcher,) = manager._fetchers.values()
-    followed = manager.followed[T0]
-    await manager.hold()
-    fetcher._partitions[T0] = followed  # it ended, and so lost it
-    log = follower.logs.logs[T0]
-    for offset, epoch in enumerate((0, 0, 0, 2, 2, 4)):
-        batch = build_batch([Record(0, 0, None, b"value")], base_offset=offset, leader_epoch=epoch)
-        log.append_as_follower(bytes(batch), now_ms=0)
-    await fetcher._cut_back(followed, leaders_epoch, leaders_end)
-    assert log.log_end_offset == kept
-    assert log.leader_epochs.entries == tuple(entry for entry in ((0, 0), (2, 3), (4, 5)) if entry[1] < kept)

@@ -1,4 +1,4 @@
-"""From begin to end: what transactions leave in the log, over restarts too, and what happens without being asked."""
+"""From begin to end: what transactions leave in the log, over restarts too."""
 
 from __future__ import annotations
 
@@ -334,18 +334,6 @@ async def test_an_open_transaction_has_the_rest_of_its_time_after_a_restart(bank
     assert bank.state() is COMPLETE_ABORT
 
 
-async def test_forgotten_ids_stay_forgotten(open_bank: OpenBank) -> None:
-    bank = await open_bank(transactional_id_expiration_ms=DAY_MS)
-    await bank.init("old")
-    await bank.clock.advance(DAY_MS - 1000)
-    await bank.init("young")
-    await bank.clock.advance(2 * 3_600_000)
-    assert set(bank.coordinator.transactions) == {"young"}
-    assert bank.stored("old")[-1] is None
-    await bank.restart()
-    assert set(bank.coordinator.transactions) == {"young"}
-
-
 async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: OpenBank) -> None:
     bank = await open_bank(kmini_as_version="3.9")
     producer = await bank.init()
@@ -357,56 +345,7 @@ async def test_below_level_1_of_the_feature_values_have_version_0(open_bank: Ope
     await bank.end(producer)
 
 
-# --- without being asked
-
-
-async def test_a_transaction_beyond_its_timeout_is_aborted_and_its_owner_fenced(bank: Bank) -> None:
-    slow, quick = await bank.init("slow", 60_000), await bank.init("quick", 900_000)
-    await bank.begin(slow, name="slow")
-    await bank.begin(quick, name="quick")
-    bank.write(slow, b"a")
-    await bank.clock.advance(50_000, liveness=True)
-    assert bank.state("slow") is ONGOING
-    await bank.clock.advance(21_000, liveness=True)
-    assert bank.state("slow") is COMPLETE_ABORT
-    assert bank.state("quick") is ONGOING
-    with pytest.raises(ProducerFenced):
-        await bank.end(slow, name="slow")
-    assert bank.last_stable_offset() == 2
-    assert [one.transactional_id for one in bank.coordinator.open_transactions()] == ["quick"]
-
-
-async def test_what_falls_due_of_transactions_is_known_beforehand(bank: Bank) -> None:
-    """So that a clock which is moved by a month does not look every ten seconds."""
-    clock, coordinator = bank.clock, bank.coordinator
-    assert (coordinator.next_time_out_ms(), coordinator.next_id_expiry_ms()) == (None, None)
-    producer = await bank.init(timeout_ms=60_000)
-    expiry_ms = coordinator.next_id_expiry_ms()
-    assert expiry_ms is not None
-    assert expiry_ms - clock.now_ms() == pytest.approx(7 * DAY_MS, abs=60_000)
-    await bank.begin(producer)
-    due_ms = coordinator.next_time_out_ms()
-    assert due_ms is not None
-    assert due_ms - clock.liveness_ms() == pytest.approx(60_000, abs=30_000)
-    assert coordinator.next_id_expiry_ms() is None, "while it is open"
-    await clock.advance(80_000, liveness=True)
-    assert (bank.state(), coordinator.next_time_out_ms()) == (COMPLETE_ABORT, None)
-
-
-async def test_a_week_of_log_time_aborts_nothing(bank: Bank) -> None:
-    producer = await bank.init(timeout_ms=1000)
-    await bank.begin(producer)
-    await bank.clock.advance(7 * DAY_MS)
-    assert bank.state() is ONGOING
-
-
-async def test_open_transactions_do_not_expire_with_their_id(open_bank: OpenBank) -> None:
-    bank = await open_bank(transactional_id_expiration_ms=DAY_MS)
-    producer = await bank.init()
-    await bank.begin(producer)
-    await bank.clock.advance(3 * DAY_MS)
-    assert bank.state() is ONGOING
-    await bank.end(producer)
+# --- around a transaction
 
 
 async def test_offsets_take_part_by_the_partition_that_keeps_the_group(bank: Bank) -> None:

@@ -41,7 +41,7 @@ def context_of(broker: BrokerServer, version: int) -> Context:
         waiting=None,
         is_closing=False,
     )
-    connection.advertised = lambda: broker.server.addresses_for(connection)  # type: ignore[arg-type]
+    connection.advertised = lambda: broker.server.advertised.addresses_for(connection)  # type: ignore[arg-type]
     return Context(broker.services, connection, version, "test")  # type: ignore[arg-type]
 
 
@@ -70,7 +70,7 @@ async def ask_as_user(broker: BrokerServer, user: str, request: Request, version
         waiting=None,
         is_closing=False,
     )
-    connection.advertised = lambda: broker.server.addresses_for(connection)  # type: ignore[arg-type]
+    connection.advertised = lambda: broker.server.advertised.addresses_for(connection)  # type: ignore[arg-type]
     sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
     try:
         answer = await handler.function(sent, Context(broker.services, connection, version, "test"))  # type: ignore[arg-type]

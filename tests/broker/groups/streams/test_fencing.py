@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kmini.broker.groups.group import Committer, Place
-from kmini.broker.groups.modern.modern_group import check_commit, check_fetch
+from kmini.broker.groups.modern.fencing import check_commit, check_fetch
 from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.broker.groups.streams.task_members import CurrentTasks, TaskMembership, TaskState
 from kmini.broker.groups.streams.topology import InternalTopic, Subtopology, topology_from

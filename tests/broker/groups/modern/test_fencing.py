@@ -1,4 +1,4 @@
-"""Commits and fetches of offsets in a consumer group: each row of Kafka's checks (ConsumerGroup)."""
+"""Commits and fetches of offsets in a group of KIP-848: each row of Kafka's checks (ConsumerGroup)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
 from kmini.broker.groups.consumer.members import ClassicMetadata, CurrentAssignment, Membership, MemberState
 from kmini.broker.groups.group import Committer, Place
-from kmini.broker.groups.modern.modern_group import check_commit, check_fetch
+from kmini.broker.groups.modern.fencing import check_commit, check_fetch
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.messages.offset_commit import OffsetCommitRequest
 from kmini.protocol.messages.offset_fetch import OffsetFetchRequest
