@@ -23,7 +23,7 @@ from .declaration import Batches, Files, PipelineDeclaration, Stage
 from .durable import stage_sync
 from .pipeline_progress import Progress, StageProgress, Watcher, stage_progress, topic_progress
 from .purge import GroupConsumer, Purger, PurgeThread, StageConsumer, TopicConsumer, TopicPurge
-from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned
+from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned, read_processed
 from .topic_frames import for_sink, from_topic
 
 if TYPE_CHECKING:
@@ -218,6 +218,7 @@ class Running:
         self._locks.append(CheckpointLock(self._spark, location))
         files = checkpoint_files(self._spark, location)
         topic_ids = {name: str(topics[name].topic_id) for name in stage.topics_read}
+        read_processed(files)  # a format that purges could not read is refused here
         planned = read_planned(files)
         if planned is not None:
             _compare(stage, files, {topic for topic, _ in planned.offsets}, cluster_id, topic_ids)
