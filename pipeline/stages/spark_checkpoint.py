@@ -15,8 +15,8 @@ in `sources/`. The number of a line is therefore not the number of a source. Wit
 begins with a name or a number, and a colon. A Kafka offset names its topic itself: `{"topic":{"partition":offset}}`;
 `sources/` tells which sources are Kafka's.
 
-As written by Spark 4.0.0, 4.1.1 and 4.2.0. Of `offsets/`, 4.2 writes v2 where `spark.sql.streaming.offsetLog.formatVersion`
-is 2; of `commits/`, v2 comes with `spark.sql.streaming.stateStore.checkpointFormatVersion` 2, and v3 with a named sink.
+As written by Spark 4.0.0, 4.1.1 and 4.2.0. 4.2 writes v2 of `offsets/` if `spark.sql.streaming.offsetLog.formatVersion`
+is 2. v2 of `commits/` comes with `spark.sql.streaming.stateStore.checkpointFormatVersion` 2, v3 with a named sink.
 """
 
 from __future__ import annotations

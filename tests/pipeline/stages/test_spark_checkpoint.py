@@ -128,7 +128,7 @@ def test_a_commit_may_tell_of_its_sink(checkpoint: Checkpoint) -> None:
 
 
 def test_offsets_may_name_their_sources(checkpoint: Checkpoint) -> None:
-    """Spark 4.2, with spark.sql.streaming.offsetLog.formatVersion=2: numbers, or names given by DataStreamReader.name."""
+    """Spark 4.2, with spark.sql.streaming.offsetLog.formatVersion=2: a number, or the name that a reader was given."""
     begin(checkpoint, "b_src", {"b": {"0": 0}})
     write(checkpoint.path / "offsets" / "0", f'v2\n{METADATA}\n0:{{"a":{{"0":51}}}}\nb_src:{{"b":{{"0":7}}}}\nfiles:-')
     commit(checkpoint, 0)
@@ -156,7 +156,15 @@ def test_a_commit_that_is_not_understood_is_refused(checkpoint: Checkpoint, text
 
 
 @pytest.mark.parametrize(
-    "text", ["", "v3\n{}\n-", "v2\n{}\n-", 'v2\n{}\n{"a":{"0":1}}', "v1", f"v1\n{METADATA}\nnonsense", f'v1\n{METADATA}\n{{"a":{{"0":-1}}}}']
+    "text",
+    [
+        "",
+        "v3\n{}\n-",
+        'v2\n{}\n{"a":{"0":1}}',
+        "v1",
+        f"v1\n{METADATA}\nnonsense",
+        f'v1\n{METADATA}\n{{"a":{{"0":-1}}}}',
+    ],
 )
 def test_offsets_that_are_not_understood_are_refused(checkpoint: Checkpoint, text: str) -> None:
     commit(checkpoint, 0)
