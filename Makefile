@@ -4,8 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 KAFKA_JARS := .peers/kafka/lib
-SPARK_VERSION := $(shell sed -n 's/.*"pyspark==\([0-9.]*\)".*/\1/p' pyproject.toml)
-SPARK_JARS := .spark-jars
 OLD_CLIENT := kafka-python-2.0.6
 # The tests' files are kept in memory where there is room, so that a slow disk does not slow the tests.
 TEST_TMP := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
@@ -15,7 +13,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 STAGES :=
-.PHONY: help run test certain hammer setup programs lint links wheel docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
+.PHONY: help run test certain hammer setup programs fetched lint links wheel docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
   control-clients group-clients registry-clients compose-model testcontainers axe clean
 
 help: ## show this list
@@ -35,7 +33,8 @@ hammer: setup ## run FILES twenty times beside busy processes, as new and change
 
 # All that the tests need, side by side.
 setup: ; @$(MAKE) --no-print-directory -j4 $(VENV)/installed-test programs
-programs: kafka-jars spark-jars old-client control-clients group-clients registry-clients compose-model
+programs: fetched spark-jars
+fetched: kafka-jars old-client control-clients group-clients registry-clients compose-model
 
 lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/ruff check .
@@ -96,15 +95,9 @@ kafka-39-jars:
 	    && touch .peers/kafka-3.9/lib/.complete || echo "could not fetch Apache Kafka 3.9: the test beside it will skip"; \
 	else echo "no java or no mvn: the test beside Apache Kafka 3.9 will skip"; fi
 
-# pyproject.toml says which release, and brings Spark itself. Four jars, 10 MB.
-spark-jars: ## fetch Spark's Kafka connector into .spark-jars
-	@if [ -e $(SPARK_JARS)/.complete-$(SPARK_VERSION) ]; then :; \
-	elif command -v java >/dev/null && command -v mvn >/dev/null; then \
-	  rm -rf $(SPARK_JARS); \
-	  mvn -q -B -f pipeline/jars.xml dependency:copy-dependencies -Dspark.version=$(SPARK_VERSION) -DoutputDirectory=$(CURDIR)/$(SPARK_JARS) \
-	    -DincludeArtifactIds=spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2 \
-	    && touch $(SPARK_JARS)/.complete-$(SPARK_VERSION) || echo "could not fetch Spark's Kafka connector: the tests that need it will skip"; \
-	else echo "no java or no mvn: the tests that need Spark's Kafka connector will skip"; fi
+# The connector of the installed release of Spark. Four jars, 10 MB.
+spark-jars: $(VENV)/installed-test ## fetch Spark's Kafka connector into the user's cache
+	@$(BIN)/kmini pipeline jars >/dev/null || echo "no connector of Spark for Kafka: the tests that need it will skip"
 
 # A client from before record batches, in a folder of its own beside the one that is installed.
 old-client: $(VENV)/bin/python
@@ -188,4 +181,4 @@ $(VENV)/installed-lint: $(VENV)/bin/python $(PACKAGING)
 	@touch $@ $(VENV)/installed-test $(VENV)/installed
 
 clean: ## remove what these commands made, data included
-	rm -rf $(VENV) .peers $(SPARK_JARS) artifacts .kmini-data build dist kmini.egg-info
+	rm -rf $(VENV) .peers artifacts .kmini-data build dist kmini.egg-info

@@ -526,9 +526,8 @@ def copy_tree(target: Path) -> None:
         if os.path.lexists(TREE / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(TREE / name, target / name, follow_symlinks=False)
-    for name in (".peers", ".spark-jars"):
-        if (TREE / name).exists():
-            (target / name).symlink_to((TREE / name).resolve())
+    if (TREE / ".peers").exists():
+        (target / ".peers").symlink_to((TREE / ".peers").resolve())
 
 
 def link_package(tree: Path, site: Path) -> None:

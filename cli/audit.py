@@ -288,8 +288,7 @@ def _engine(spark: bool | None, master: str, log_dir: LogDir, threshold: int) ->
         from kmini.pipeline.session import SparkUnavailableError, spark_session
 
         try:
-            # An audit needs no connector.
-            return spark_session("kmini audit", master=master, settings={"spark.jars.packages": ""})
+            return spark_session("kmini audit", master=master, needs_kafka=False)
         except SparkUnavailableError as error:
             raise click.UsageError(str(error)) from error
     except click.UsageError as error:

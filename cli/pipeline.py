@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=Program,
     commands_at={
+        "jars": ("kmini.cli.pipeline:jars", "Fetch the jars that Spark needs to speak to Kafka."),
         "run": ("kmini.cli.pipeline:run", "Run the pipeline that a Python file declares."),
         "show": ("kmini.cli.pipeline:show_pipeline", "Show a pipeline without running it."),
     },
@@ -56,6 +57,7 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
 @click.option("--apply", is_flag=True, help="Set the declared settings of topics that exist.")
 @click.option("--take-over", is_flag=True, help="Purge topics that another pipeline has purged so far.")
 @click.option("--directory", metavar="DIR", help="Folder that relative paths in the file start from; default: its own.")
+@click.option("--master", metavar="MASTER", help="The Spark cluster: local[2], spark://HOST:PORT; default: local[*].")
 @click.option("-c", "--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of the Spark session.")
 @timeout_option(text="How long to wait for the brokers before Spark is started.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not show the progress.")
@@ -68,6 +70,7 @@ def run(
     apply: bool,
     take_over: bool,
     directory: str | None,
+    master: str | None,
     settings: tuple[str, ...],
     timeout_ms: int,
     quiet: bool,
@@ -80,6 +83,7 @@ def run(
 
     \b
     kmini pipeline run pipeline.py
+    kmini pipeline run pipeline.py --master spark://head:7077 -c spark.executor.memory=2g
     kmini pipeline run pipeline.py --available-now -b broker:9092 --command-config client.properties
     """
     from dataclasses import replace
@@ -87,7 +91,8 @@ def run(
     declared = _load(file)
     clients = read_properties(command_config) if command_config else {}
     declared = declared.with_kafka(bootstrap_server or "", clients)
-    overrides = dict(parse_setting("-c", text) for text in settings)
+    overrides = {"spark.master": master} if master else {}
+    overrides |= dict(parse_setting("-c", text) for text in settings)
     declared = replace(
         declared,
         directory=directory or declared.directory,
@@ -136,6 +141,28 @@ def show_pipeline(file: str) -> None:
     ]
     click.echo()
     show(("purged topic", "when processed by"), topics, "table")
+
+
+@click.command(cls=Sentences)
+def jars() -> None:
+    """Fetch the jars that Spark needs to speak to Kafka, unless they are there, and print them.
+
+    They are Spark's Kafka connector and three it needs, 10 MB, of the installed release of Spark. They lie in
+    KMINI_SPARK_JARS, or in a folder of that release in the user's cache, where `kmini pipeline run` finds them.
+
+    \b
+    spark-submit --jars "$(kmini pipeline jars)" pipeline.py
+    """
+    need_extra("spark", "pyspark")
+    from kmini.pipeline.connector import ConnectorError, fetch_connector
+    from kmini.pipeline.session import why_unavailable
+
+    if reason := why_unavailable():
+        raise click.ClickException(reason)
+    try:
+        click.echo(",".join(map(str, fetch_connector())))
+    except ConnectorError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _load(file: str) -> Pipeline:

@@ -1,77 +1,104 @@
-"""A Spark session that can read and write Kafka: on this machine unless `spark-submit` says otherwise."""
+"""A Spark session that can read and write Kafka: on this machine, or on a cluster."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 
-JARS_VARIABLE = "KMINI_SPARK_JARS"
-CHECKOUT_JARS = Path(__file__).resolve().parent.parent / ".spark-jars"
-"""The folder that `make spark-jars` fills."""
-
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-"""Spark's Kafka connector of Spark's own release, as Maven knows it."""
+from .connector import NAME as CONNECTOR_NAME
+from .connector import connector_jars, why_no_connector
 
 ARTIFACTS = "artifacts"
 """The folder that Spark makes where it runs, for files of its sessions, and leaves behind."""
 
-LOCAL = {
+QUIET = {"spark.ui.showConsoleProgress": "false"}
+LOCAL = QUIET | {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 1, 8)),
 }
 """Settings of a session on this machine, reached from this machine only."""
+
+MASTERS = re.compile(r"local(-cluster)?(\[.*\])?|spark://.+|k8s://.+|yarn")
+ON_THIS_MACHINE = re.compile(r"local\b|spark://(localhost|127\.)")
+ANSWER_WITHIN_S = 5.0
 
 
 class SparkUnavailableError(Exception):
     """Spark cannot run here; the message says what is missing."""
 
 
-def connector_jars() -> list[Path]:
-    """The connector's jars, from the folder `KMINI_SPARK_JARS` or that of `make spark-jars`; none there: empty."""
-    return sorted(Path(os.environ.get(JARS_VARIABLE) or CHECKOUT_JARS).glob("*.jar"))
-
-
-def why_unavailable() -> str | None:
-    """Why a session cannot be started on this machine, or None when it can."""
+def why_unavailable(master: str = "local[*]") -> str | None:
+    """Why a session cannot be started under a master, or None when it can. A standalone master has to answer."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "Spark needs Java 17 or 21, and there is no java on the path and no JAVA_HOME"
+    if not MASTERS.fullmatch(master):
+        return f"{master!r} is no master of Spark: local[2], spark://HOST:PORT, yarn or k8s://ADDRESS"
+    if master.startswith("spark://"):
+        addresses = [address.rpartition(":") for address in master.removeprefix("spark://").split(",")]
+        if not all(host and port.isdigit() for host, _, port in addresses):
+            return f"{master!r} is no address of a master: spark://HOST:PORT, or spark://HOST:PORT,HOST:PORT"
+        if not any(_answers(host, int(port)) for host, _, port in addresses):
+            return f"no Spark master answers at {master}"
     return None
 
 
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), ANSWER_WITHIN_S).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def spark_session(
-    app_name: str = "kmini", *, master: str = "local[*]", settings: Mapping[str, str] | None = None
+    app_name: str = "kmini",
+    *,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    needs_kafka: bool = True,
 ) -> SparkSession:
     """The session of this process, started where there is none.
 
     Below `spark-submit`, and where one was started already, that session is taken as it is, with `settings` for what
-    can still change. Otherwise one is started under `master`, with the jars of `connector_jars` or, where there are
-    none, with the connector as `spark.jars.packages`, which Spark then fetches itself.
+    can still change. Otherwise one is started under `settings["spark.master"]`, or `master`, with the jars of
+    `connector_jars`. A master elsewhere has executors that must reach this machine: the session then listens where
+    Spark decides, or as `settings` say (`spark.driver.host`).
 
-    Raises `SparkUnavailableError` where there is no Java.
+    Raises `SparkUnavailableError` where there is no Java, where the master does not answer, and where the connector is
+    missing and neither `settings` name one (`spark.jars`, `spark.jars.packages`) nor `needs_kafka` is False.
     """
     builder = SparkSession.builder.appName(app_name)
+    settings = dict(settings or {})
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        if reason := why_unavailable():
+        master = settings.get("spark.master", master)
+        reason = why_unavailable(master)
+        if not _names_connector(settings):
+            reason = reason or (why_no_connector() if needs_kafka else None)
+            jars = [*map(str, connector_jars()), settings.get("spark.jars", "")]
+            settings["spark.jars"] = ",".join(filter(None, jars))
+        if reason:
             raise SparkUnavailableError(reason)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master)
-        jars = connector_jars()
-        connector = {"spark.jars": ",".join(map(str, jars))} if jars else {"spark.jars.packages": CONNECTOR}
-        for key, value in (LOCAL | connector).items():
-            builder = builder.config(key, value)
-    for key, value in (settings or {}).items():
+        settings = (LOCAL if ON_THIS_MACHINE.match(master) else QUIET) | settings
+    for key, value in settings.items():
         builder = builder.config(key, value)
     is_ours = not os.path.exists(ARTIFACTS)
     session = builder.getOrCreate()
     if is_ours:
         session._jvm.java.io.File(ARTIFACTS).deleteOnExit()  # type: ignore[union-attr]  # if nothing is in it then
     return session
+
+
+def _names_connector(settings: Mapping[str, str]) -> bool:
+    """Whether the caller brings a connector."""
+    given = [settings.get(key, "") for key in ("spark.jars", "spark.jars.packages")]
+    return CONNECTOR_NAME in " ".join([*given, os.environ.get("PYSPARK_SUBMIT_ARGS", "")])

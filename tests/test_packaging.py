@@ -89,7 +89,7 @@ def test_the_only_package_below_tests_is_the_one_of_their_helpers() -> None:
 
 def files_of_the_repository() -> Iterator[tuple[Path, str]]:
     """Every file that a clone has, with its text: what tools write beside them is left out."""
-    written = {".venv", ".git", ".peers", ".spark-jars", ".kmini-data", "artifacts", "build", "dist", "spark-warehouse"}
+    written = {".venv", ".git", ".peers", ".kmini-data", "artifacts", "build", "dist", "spark-warehouse"}
     written |= {"kmini.egg-info", "__pycache__"}
     written |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache", ".typing"}
     for path in ROOT.rglob("*"):

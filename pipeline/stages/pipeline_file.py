@@ -33,7 +33,7 @@ def load_pipeline(path: str | Path) -> Pipeline:
         raise DeclarationError(f"{path}: {error}") from error
     except Exception as error:
         raise DeclarationError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
-    _pickle_by_value()
+    _pickle_by_value(path.parent)
     found = vars(module).get("pipeline")
     if found is None:
         declared = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
@@ -47,10 +47,14 @@ def load_pipeline(path: str | Path) -> Pipeline:
     return replace(found, directory=str(path.parent / found.directory))
 
 
-def _pickle_by_value() -> None:
-    """Have Spark send the file's functions by value: its workers cannot import the file."""
+def _pickle_by_value(folder: Path) -> None:
+    """Have Spark send the file's functions by value, and the modules beside it that it has imported: Spark's workers,
+    on a cluster the executors, cannot import them."""
     try:
         from pyspark.cloudpickle import register_pickle_by_value
     except ImportError:  # a pipeline that runs reports that Spark is missing
         return
-    register_pickle_by_value(sys.modules[MODULE])  # type: ignore[no-untyped-call]
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None) or ""
+        if name == MODULE or file in (str(folder / f"{name}.py"), str(folder / name / "__init__.py")):
+            register_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -24,7 +24,7 @@ from .declared_topics import TopicRefusedError, prepare_topics
 from .durable import stage_sync
 from .pipeline_progress import LateRows, Progress, StageProgress, Watcher, stage_progress, topic_progress
 from .purge import GroupConsumer, Purger, PurgeThread, StageConsumer, TopicConsumer, TopicPurge
-from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned
+from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned, read_processed
 from .topic_frames import for_sink, from_topic
 from .topic_owner import Owner, TopicOwnedError, TopicOwnership
 
@@ -274,6 +274,7 @@ class Running:
         owner = Owner.of(pipeline.name, pipeline.located(pipeline.checkpoints), filter(None, ids))
         read = {stage.name: {name: str(topics[name].topic_id) for name in stage.topics_read} for stage in self._stages}
         for stage in self._stages:
+            read_processed(files[stage.name])  # a format that purges could not read is refused here
             planned = read_planned(files[stage.name])
             if planned is not None:
                 planned_topics = {topic for topic, _ in planned.offsets}

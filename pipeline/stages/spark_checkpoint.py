@@ -2,30 +2,38 @@
 
     offsets/N     written before micro-batch N runs: the offsets up to which it will read
     commits/N     written when the sink has taken all of batch N and its state is stored
-    sources/I/0   for a Kafka source: the offsets at which it began
+    sources/I/0   for a Kafka source: the offsets at which it began; I is its number, or its name if it has one
 
 A query that restarts runs the last batch of `offsets/` again if `commits/` lacks it, from the end of the batch before.
 Let K be the highest id in `commits/`: records before the ends in `offsets/K` are never read again, and records after
 them may be. `offsets/` alone says what was planned, not what was done.
 
-Both files have a line with their version, `v1` (a commit may also have `v2`, which says more about state), and a line
-of JSON about the batch. In `offsets/` lines with one offset each follow, `-` for none: one line for every *use* of a
-source in the query's plan, so a DataFrame that is used twice has two lines and one folder in `sources/`. The number of
-a line is therefore not the number of a source. A Kafka offset names its topic itself: `{"topic":{"partition":offset}}`;
-`sources/` tells which sources are Kafka's. (As written by Spark 4.0.0.)
+Both files have a line with their version and a line of JSON about the batch. `commits/` has `v1`; `v2` says more about
+state and `v3` more about the sink. In `offsets/` lines with one offset each follow, `-` for none. With `v1` there is
+one line for every *use* of a source in the query's plan, so a DataFrame that is used twice has two lines and one folder
+in `sources/`. The number of a line is therefore not the number of a source. With `v2` a source has one line, which
+begins with a name or a number, and a colon. A Kafka offset names its topic itself: `{"topic":{"partition":offset}}`;
+`sources/` tells which sources are Kafka's.
+
+As written by Spark 4.0.0, 4.1.1 and 4.2.0. 4.2 writes v2 of `offsets/` if `spark.sql.streaming.offsetLog.formatVersion`
+is 2. v2 of `commits/` comes with `spark.sql.streaming.stateStore.checkpointFormatVersion` 2, v3 with a named sink.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-OFFSET_VERSIONS = (b"v1",)
-COMMIT_VERSIONS = (b"v1", b"v2")
+OFFSET_VERSIONS = (b"v1", b"v2")
+COMMIT_VERSIONS = (b"v1", b"v2", b"v3")
+SOURCE_VERSIONS = (b"v1",)
 NO_OFFSET = b"-"
+SOURCE_KEY = re.compile(rb"\w+")
+"""Matches the number of a source, or its name."""
 
 Partitions = dict[tuple[str, int], int]
 """(topic, partition) -> offset."""
@@ -82,12 +90,12 @@ def last_commit(files: CheckpointFiles) -> int | None:
 def read_processed(files: CheckpointFiles) -> Processed | None:
     """The progress of the query at its last committed batch; None before the first commit.
 
-    Raises `CheckpointError` for a file that Spark 4.0 does not write, and if `offsets/` lacks the batch.
+    Raises `CheckpointError` for a file that Spark 4.0 to 4.2 do not write, and if `offsets/` lacks the batch.
     """
     batch_id = last_commit(files)
     if batch_id is None:
         return None
-    commit = _lines(files, f"commits/{batch_id}", COMMIT_VERSIONS)
+    _, commit = _lines(files, f"commits/{batch_id}", COMMIT_VERSIONS)
     _json(commit[0] if commit else b"", f"{files}/commits/{batch_id}")
     return _ends_of(files, batch_id)
 
@@ -106,8 +114,11 @@ def _ends_of(files: CheckpointFiles, batch_id: int) -> Processed:
     line without an offset may belong to it.
     """
     name = f"offsets/{batch_id}"
-    metadata, *lines = _lines(files, name, OFFSET_VERSIONS) or [b""]
+    version, content = _lines(files, name, OFFSET_VERSIONS)
+    metadata, *lines = content or [b""]
     _json(metadata, f"{files}/{name}")
+    if version == b"v2":
+        lines = [_after_key(line, f"{files}/{name}") for line in lines]
     uses = [found for line in lines if (found := kafka_offsets(line, f"{files}/{name}"))]
     sources = kafka_sources(files)
     offsets: Partitions = {}
@@ -115,6 +126,14 @@ def _ends_of(files: CheckpointFiles, batch_id: int) -> Processed:
         if 0 < _count_with(sources, topic) <= _count_with(uses, topic):
             offsets[topic, partition] = min(offset, offsets.get((topic, partition), offset))
     return Processed(batch_id, offsets)
+
+
+def _after_key(line: bytes, name: str) -> bytes:
+    """The offset in a line of `v2`, which begins with the source's key. Raises `CheckpointError` for one without."""
+    key, colon, offset = line.partition(b":")
+    if not SOURCE_KEY.fullmatch(key) or not colon:
+        raise CheckpointError(f"{name} has a line without the name of a source: {line[:60]!r}")
+    return offset
 
 
 def _count_with(sources: Iterable[Partitions], topic: str) -> int:
@@ -144,16 +163,23 @@ def kafka_offsets(line: bytes, name: str) -> Partitions | None:
 
 
 def kafka_sources(files: CheckpointFiles) -> list[Partitions]:
-    """The first offsets of each Kafka source of the query, in the order of the folders in `sources/`."""
+    """The first offsets of each Kafka source of the query, in the order of the folders in `sources/`.
+
+    Raises `CheckpointError` for a Kafka source that Spark 4.0 to 4.2 do not write.
+    """
     found = []
-    for number in sorted(_batch_ids(files, "sources")):
+    names = [name for name in files.names("sources") if SOURCE_KEY.fullmatch(name.encode())]
+    for number in sorted(names, key=lambda name: (len(name), name)):
+        name = f"sources/{number}/0"
         try:
-            content = files.read(f"sources/{number}/0")
+            content = files.read(name)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        version, _, line = content.lstrip(b"\0").partition(b"\n")  # the zero byte is for readers older than Spark 2.1
-        if content.startswith(b"\0") and version == b"v1":
-            found.append(kafka_offsets(line.strip(), f"{files}/sources/{number}/0") or {})
+        if not content.startswith(b"\0"):  # Kafka's source writes the byte for readers older than Spark 2.1
+            continue
+        version, _, line = content.lstrip(b"\0").partition(b"\n")
+        _check_version(version, f"{files}/{name}", SOURCE_VERSIONS)
+        found.append(kafka_offsets(line.strip(), f"{files}/{name}") or {})
     return found
 
 
@@ -162,16 +188,20 @@ def _batch_ids(files: CheckpointFiles, folder: str) -> list[int]:
     return [int(name) for name in files.names(folder) if name.isascii() and name.isdigit()]
 
 
-def _lines(files: CheckpointFiles, name: str, versions: tuple[bytes, ...]) -> list[bytes]:
-    """The lines after the version line."""
+def _lines(files: CheckpointFiles, name: str, versions: tuple[bytes, ...]) -> tuple[bytes, list[bytes]]:
+    """The version of a file, and the lines after it."""
     try:
         version, *lines = files.read(name).splitlines() or [b""]
     except FileNotFoundError:
         raise CheckpointError(f"{files}/{name} is missing") from None
-    if version not in versions:
-        known = " or ".join(one.decode() for one in versions)
-        raise CheckpointError(f"{files}/{name} begins with {version[:20]!r}, not with {known}")
-    return lines
+    _check_version(version, f"{files}/{name}", versions)
+    return version, lines
+
+
+def _check_version(version: bytes, name: str, known: tuple[bytes, ...]) -> None:
+    if version not in known:
+        said = " or ".join(one.decode() for one in known)
+        raise CheckpointError(f"{name} begins with {version[:20]!r}, not with {said}")
 
 
 def _json(line: bytes, name: str, *, is_object: bool = True) -> Any:

@@ -19,12 +19,11 @@ def need_spark() -> None:
     """Skip where Spark, Java or the connector's jars are not to be had."""
     if importlib.util.find_spec("pyspark") is None:
         pytest.skip("pyspark is not installed")
-    from kmini.pipeline.session import connector_jars, why_unavailable
+    from kmini.pipeline.connector import why_no_connector
+    from kmini.pipeline.session import why_unavailable
 
-    if reason := why_unavailable():
+    if reason := why_unavailable() or why_no_connector():
         pytest.skip(reason)
-    if not connector_jars():
-        pytest.skip("Spark's Kafka connector is not there: make spark-jars fetches it")
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
 
 from support.server_process import ServerProcess, StartServer
+from support.spark_cluster import spark_cluster
 from support.until import until
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "sessions"
@@ -38,8 +39,9 @@ WITHIN_S = 150.0
 """So long a driver may take to start and to come to where it is killed, on a machine with much else to do."""
 
 SMALL = [
-    *("spark.master=local[2]", "spark.driver.memory=512m", "spark.ui.enabled=false"),
+    *("spark.driver.memory=512m", "spark.executor.memory=512m", "spark.ui.enabled=false"),
     "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     *("spark.sql.codegen.wholeStage=false", "spark.sql.codegen.factoryMode=NO_CODEGEN"),
 ]
 """A session that is quick to start; the program's own are made for long runs."""
@@ -89,11 +91,11 @@ def generator() -> ModuleType:
 class Driver:
     """`kmini pipeline run` in a process group of its own."""
 
-    def __init__(self, servers: str, directory: Path, *options: str) -> None:
+    def __init__(self, servers: str, directory: Path, *options: str, master: str = "local[2]") -> None:
         self.directory = directory
         self.log = directory / "driver.log"
         command = [sys.executable, "-m", "kmini", "pipeline", "run", str(EXAMPLE / "pipeline.py"), "--apply", *options]
-        command += ["--bootstrap-server", servers, "--directory", str(directory)]
+        command += ["--bootstrap-server", servers, "--directory", str(directory), "--master", master]
         command += [part for setting in SMALL for part in ("-c", setting)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -127,9 +129,10 @@ class World:
         for future in self._admin.create_topics([NewTopic("events", 2, 1), NewTopic("erasures", 1, 1)]).values():
             future.result(30)
         self.drivers: list[Driver] = []
+        self.master = "local[2]"
 
     def start(self, *options: str) -> Driver:
-        self.drivers.append(Driver(self.servers, self.directory, *options))
+        self.drivers.append(Driver(self.servers, self.directory, *options, master=self.master))
         return self.drivers[-1]
 
     def send(self, count: int) -> None:
@@ -364,4 +367,15 @@ def test_no_event_is_lost_wherever_drivers_are_killed(world: Callable[..., World
 def test_the_same_file_runs_on_apache_kafka(world: Callable[..., World], apache_kafka_server: ServerProcess) -> None:
     one = world(2, apache_kafka_server)
     one.finish()
+    check(one)
+
+
+@pytest.mark.programs
+def test_the_same_file_runs_on_a_cluster(world: Callable[..., World], tmp_path: Path) -> None:
+    """Each of the two workers runs an executor, which gets the connector from the driver."""
+    one = world(3)
+    with spark_cluster(tmp_path) as cluster:
+        one.master = cluster.master
+        one.finish()
+        assert cluster.executors() == [1, 1]
     check(one)

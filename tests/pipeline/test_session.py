@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -37,3 +38,15 @@ def test_without_java_the_message_says_what_is_missing(monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert "Java 17" in session.why_unavailable()
+
+
+@pytest.mark.sockets
+def test_a_standalone_master_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "somewhere")
+    session = pytest.importorskip("kmini.pipeline.session")
+    with socket.socket() as nothing_listens:
+        nothing_listens.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{nothing_listens.getsockname()[1]}"
+        assert session.why_unavailable(master) == f"no Spark master answers at {master}"
+        nothing_listens.listen()
+        assert session.why_unavailable(master) is None

@@ -34,6 +34,28 @@ def test_a_file_declares_a_pipeline_whose_checkpoints_lie_beside_it(file: Path, 
     assert loaded.checkpoint_of(loaded.stages[0]) == str(file.parent / "c" / "s")
 
 
+def test_functions_travel_with_the_modules_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor has neither the file nor what lies beside it: a module, or a package."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    (tmp_path / "module_beside.py").write_text("def loud(text): return text.upper()\n")
+    (tmp_path / "package_beside").mkdir()
+    (tmp_path / "package_beside" / "__init__.py").write_text("from .inner import ending\n")
+    (tmp_path / "package_beside" / "inner.py").write_text("def ending(): return '!'\n")
+    (tmp_path / "file.py").write_text(
+        "from kmini.pipeline import Pipeline, Stage\n"
+        "import module_beside, package_beside\n"
+        "def shout(text): return module_beside.loud(text) + package_beside.ending()\n"
+        "pipeline = Pipeline('p', [Stage('s', shout, reads='in', writes='out')])\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (stage,) = load_pipeline(tmp_path / "file.py").stages
+    sent = cloudpickle.dumps(stage.function)
+    for name in ("module_beside", "package_beside", "package_beside.inner", "kmini_pipeline_file"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [part for part in sys.path if part != str(tmp_path)])
+    assert cloudpickle.loads(sent)("hello") == "HELLO!"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

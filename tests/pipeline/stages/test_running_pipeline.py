@@ -162,6 +162,24 @@ def test_a_batch_that_was_planned_and_not_committed_is_run_again_and_its_progres
     assert cluster.values("out") == ["a", "a"]
 
 
+@pytest.mark.parametrize("folder", ["offsets", "commits"])
+def test_a_checkpoint_in_an_unknown_format_is_refused_before_a_query_runs(
+    spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], folder: str
+) -> None:
+    """A purge could not read it, and would wait for ever while the stages go on."""
+    cluster.create("in", "out")
+    cluster.send("in", "one")
+    pipeline = piped(Stage("s", same, reads="in", writes="out"))
+    pipeline.run(spark=spark, available_now=True)
+    written = Path(pipeline.checkpoint_of(pipeline.stages[0])) / folder / "0"
+    written.write_text(written.read_text().replace("v1", "v9", 1))
+    written.with_name(".0.crc").unlink()
+    with pytest.raises(PipelineError, match=rf"s/{folder}/0 begins with b'v9', not with v1 or v2") as refused:
+        pipeline.start(spark=spark)
+    assert "pipeline 'p': " in str(refused.value)
+    assert not spark.streams.active
+
+
 def test_a_table_and_a_topic_are_two_sources_of_a_stage(
     spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The files of a checkpoint as Spark 4.0.0 writes them; and refused files."""
+"""The files of a checkpoint as Spark 4.0 to 4.2 write them; and refused files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def commit(checkpoint: Checkpoint, batch_id: int, text: str = 'v1\n{"nextBatchWa
     write(checkpoint.path / "commits" / str(batch_id), text)
 
 
-def begin(checkpoint: Checkpoint, source: int, offsets: Mapping[str, object]) -> None:
+def begin(checkpoint: Checkpoint, source: int | str, offsets: Mapping[str, object]) -> None:
     write(checkpoint.path / "sources" / str(source) / "0", b"\0v1\n" + json.dumps(offsets).encode())
 
 
@@ -119,7 +119,32 @@ def test_a_commit_may_tell_of_its_state(checkpoint: Checkpoint) -> None:
     assert read_processed(checkpoint) == Processed(0, {("a", 0): 51})
 
 
-@pytest.mark.parametrize("text", ["", "v1", "v1\n", "v3\n{}", "v1\n{", "v1\n[]", "{}"])
+def test_a_commit_may_tell_of_its_sink(checkpoint: Checkpoint) -> None:
+    """Spark 4.2, with a named sink."""
+    plan(checkpoint, 0, {"a": {"0": 51}})
+    sinks = '{"snk":{"sinkName":"snk","commitOffset":"-","apiVersion":"DSv2","isActive":true}}'
+    commit(checkpoint, 0, f'v3\n{{"nextBatchWatermarkMs":0,"sinkMetadataMap":{sinks}}}')
+    assert read_processed(checkpoint) == Processed(0, {("a", 0): 51})
+
+
+def test_offsets_may_name_their_sources(checkpoint: Checkpoint) -> None:
+    """Spark 4.2, with spark.sql.streaming.offsetLog.formatVersion=2: a number, or the name that a reader was given."""
+    begin(checkpoint, "b_src", {"b": {"0": 0}})
+    write(checkpoint.path / "offsets" / "0", f'v2\n{METADATA}\n0:{{"a":{{"0":51}}}}\nb_src:{{"b":{{"0":7}}}}\nfiles:-')
+    commit(checkpoint, 0)
+    assert kafka_sources(checkpoint) == [{("a", 0): 0, ("a", 1): 0}, {("b", 0): 0}]
+    assert read_processed(checkpoint) == Processed(0, {("a", 0): 51, ("b", 0): 7})
+
+
+def test_a_source_of_kafka_in_another_format_is_refused(checkpoint: Checkpoint) -> None:
+    plan(checkpoint, 0, {"a": {"0": 51}})
+    commit(checkpoint, 0)
+    write(checkpoint.path / "sources" / "0" / "0", b'\0v2\n{"a":{"0":0}}')
+    with pytest.raises(CheckpointError, match="sources/0/0 begins with b'v2', not with v1"):
+        read_processed(checkpoint)
+
+
+@pytest.mark.parametrize("text", ["", "v1", "v1\n", "v4\n{}", "v1\n{", "v1\n[]", "{}"])
 def test_a_commit_that_is_not_understood_is_refused(checkpoint: Checkpoint, text: str) -> None:
     """The batch before is no substitute: another version of Spark may have written this one."""
     for number in (0, 1):
@@ -131,7 +156,15 @@ def test_a_commit_that_is_not_understood_is_refused(checkpoint: Checkpoint, text
 
 
 @pytest.mark.parametrize(
-    "text", ["", "v2\n{}\n-", "v1", f"v1\n{METADATA}\nnonsense", f'v1\n{METADATA}\n{{"a":{{"0":-1}}}}']
+    "text",
+    [
+        "",
+        "v3\n{}\n-",
+        'v2\n{}\n{"a":{"0":1}}',
+        "v1",
+        f"v1\n{METADATA}\nnonsense",
+        f'v1\n{METADATA}\n{{"a":{{"0":-1}}}}',
+    ],
 )
 def test_offsets_that_are_not_understood_are_refused(checkpoint: Checkpoint, text: str) -> None:
     commit(checkpoint, 0)
@@ -181,3 +214,33 @@ def test_lines_belong_to_topics_by_what_they_say_and_not_by_their_number(
     assert read_processed(checkpoint) == Processed(0, {("a", 0): 7, ("b", 0): 11})
     lines = checkpoint.read("offsets/0").splitlines()[2:]
     assert len(lines) == len(kafka_sources(checkpoint)) + 2  # files, and b once more
+
+
+def test_a_query_with_named_sources_and_sink_is_read(
+    spark: SparkSession, start_server: StartServer, tmp_path: Path
+) -> None:
+    if not hasattr(spark.readStream, "name"):
+        pytest.skip(f"Spark {spark.version} has no names of sources")
+    evolution = "spark.sql.streaming.queryEvolution"
+    settings = {
+        f"{evolution}.enableSourceEvolution": "true",
+        f"{evolution}.enableSinkEvolution": "true",
+        "spark.sql.streaming.offsetLog.formatVersion": "2",
+    }
+    server = start_server().bootstrap_servers
+    rows = spark.range(7).selectExpr("cast(id as string) value").write.format("kafka")
+    rows.option("kafka.bootstrap.servers", server).save(topic="a")
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        reader = spark.readStream.name("first").format("kafka").option("kafka.bootstrap.servers", server)
+        frame = reader.options(subscribe="a", startingOffsets="earliest").load()
+        writer = frame.writeStream.trigger(availableNow=True).format("noop")
+        writer._jwrite = writer._jwrite.name("last")
+        writer.start(checkpointLocation=str(tmp_path)).awaitTermination()
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+    checkpoint = LocalFiles(tmp_path)
+    assert (checkpoint.read("offsets/0")[:2], checkpoint.read("commits/0")[:2]) == (b"v2", b"v3")
+    assert read_processed(checkpoint) == Processed(0, {("a", 0): 7})
