@@ -4,15 +4,16 @@
     spark.dataSource.register(KminiLogSource)
     spark.read.format("kmini-log").option("subscribe", "orders").load(log_dir)
 
-One task reads one segment. The rows are the records that a consumer with read_committed gets. docs/log-source.md says
-how they are found, and what happens while a broker is running.
+One task reads one segment, or a split of a large one. The rows are the records that a consumer with read_committed
+gets. docs/log-source.md says how they are found, and what happens while a broker is running.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -26,10 +27,12 @@ from ..storage.indexes.transaction_index import AbortedTransaction
 from ..storage.log_dir_files import CorruptMetadata, read_partition_metadata
 from .logs.log_dir import LIVE, LogDir, PartitionFolder, SegmentFile, list_segments
 from .logs.options import EARLIEST, LATEST, LogOptions, parse_options
+from .logs.pushed_filters import OFFSET, PARTITION, TIMESTAMP, TOPIC, PushedFilters, largest_timestamp
 from .logs.readable_range import LogChanged, aborted_within, readable_range
 from .logs.rows import COLUMNS, LogRows
 from .logs.segment_bytes import SegmentBytes
 from .logs.segment_scan import ScanEnd, scan_segment
+from .logs.segment_splits import BatchStart, split_starts
 
 
 class DamagedSegmentError(Exception):
@@ -43,7 +46,7 @@ _TRIES = 5
 
 @dataclass
 class SegmentTask(InputPartition):
-    """A segment to read, or problems to report."""
+    """A segment or a split of one to read, or problems to report."""
 
     folder: str = ""
     topic: str | None = None
@@ -54,6 +57,10 @@ class SegmentTask(InputPartition):
     end_offset: int | None = None
     is_last: bool = False
     """Whether the log must reach `end_offset` in this segment."""
+    first: BatchStart | None = None
+    """Where the split begins; None at the start of the segment."""
+    following: BatchStart | None = None
+    """Where the next split begins; None at the end of the segment."""
     inode: int | None = None
     """Inode of the file, if all of its records are read; else None."""
     aborted: tuple[AbortedTransaction, ...] = ()
@@ -79,7 +86,8 @@ class KminiLogSource(DataSource):
         return StructType([StructField(name, COLUMNS[name].type) for name in names])
 
     def reader(self, schema: StructType) -> LogReader:
-        return LogReader(parse_options(self.options), schema)
+        options = parse_options(self.options)
+        return (FilteringLogReader if options.pushes_down else LogReader)(options, schema)
 
 
 class LogReader(DataSourceReader):
@@ -95,6 +103,7 @@ class LogReader(DataSourceReader):
             expected, actual = COLUMNS[field.name].type.simpleString(), field.dataType.simpleString()
             if expected != actual:
                 raise ValueError(f"the column {field.name} is of type {expected}, not {actual}")
+        self._pushed = PushedFilters()
         self._fails_at_damage = options.fails_at_damage or "error" not in self._names
 
     # Planning
@@ -106,7 +115,7 @@ class LogReader(DataSourceReader):
         for path in self._options.paths:
             log_dir = LogDir(path)
             for folder in log_dir.partitions():
-                if not folder.mark and self._options.wants(folder.topic, folder.partition):
+                if not folder.mark and self._wants(folder.topic, folder.partition):
                     other = replicas.setdefault(folder.topic_partition, folder)
                     if (folder.high_watermark or 0) > (other.high_watermark or 0):
                         replicas[folder.topic_partition] = folder
@@ -120,6 +129,13 @@ class LogReader(DataSourceReader):
             tasks.append(SegmentTask(problems=tuple(problems)))
         return tasks
 
+    def _wants(self, topic: str, partition: int) -> bool:
+        return (
+            self._options.wants(topic, partition)
+            and self._pushed.may_match(TOPIC, topic, topic)
+            and self._pushed.may_match(PARTITION, partition, partition)
+        )
+
     def _tasks_of(self, folder: PartitionFolder) -> Iterator[SegmentTask]:
         at = (folder.topic, folder.partition)
         ending = self._options.ending_offsets.get(at, LATEST)
@@ -132,21 +148,32 @@ class LogReader(DataSourceReader):
         task = SegmentTask(folder.path, folder.topic, folder.partition, folder.topic_id)
         if found.problems:
             yield replace(task, problems=found.problems)
+        lowest, highest = self._pushed.bounds(OFFSET)
         for segment in found.segments:
+            if self._pushed.has(TIMESTAMP) and not self._pushed.may_match(
+                TIMESTAMP, None, largest_timestamp(segment, folder.recovery_point)
+            ):
+                continue
             ends = [end for end in (segment.end_offset, found.end_offset) if end is not None]
-            start = max(found.start_offset, segment.base_offset, starting)
-            end = min(ends) if ends else None
+            start = max(found.start_offset, segment.base_offset, starting, -1 if lowest is None else lowest)
+            end = min(ends, default=None)
+            is_cut = highest is not None and (end is None or highest + 1 < end)
+            end = highest + 1 if is_cut else end
             if end is not None and start >= end:
                 continue
-            yield replace(
+            whole = replace(
                 task,
                 path=segment.path,
                 start_offset=start,
                 end_offset=end,
-                is_last=segment.end_offset is None and folder.high_watermark is not None,
+                is_last=segment.end_offset is None and folder.high_watermark is not None and not is_cut,
                 inode=segment.inode if end is not None and end == segment.end_offset else None,
-                aborted=tuple(aborted_within(found.aborted, start, end)),
             )
+            for split in _splits_of(whole, split_starts(segment, self._options.max_partition_bytes)):
+                if not self._pushed.may_match(OFFSET, split.start_offset, split.end_offset):
+                    continue
+                aborted = aborted_within(found.aborted, split.start_offset, split.end_offset)
+                yield replace(split, aborted=tuple(aborted))
 
     # Reading
 
@@ -166,6 +193,9 @@ class LogReader(DataSourceReader):
                 yield from self._read(rows, file, partition)
 
     def _read(self, rows: LogRows, file: SegmentBytes, task: SegmentTask) -> Generator[pa.RecordBatch, None, None]:
+        first, following = task.first, task.following
+        if not all(start.is_in(file) for start in (first, following) if start):
+            first = following = None  # another file: its records are found by their offsets
         batches = scan_segment(
             file,
             columns=rows.scanned,
@@ -173,6 +203,8 @@ class LogReader(DataSourceReader):
             end_offset=task.end_offset,
             include_control=self._options.include_control,
             aborted=task.aborted,
+            first=first,
+            following=following,
             max_rows=MAX_ROWS,
             max_data_bytes=MAX_DATA_BYTES,
         )
@@ -190,7 +222,7 @@ class LogReader(DataSourceReader):
                 (row,) = batch.to_pylist()
                 problem = f"{file.path} at byte {row['position']}: {row['error']}"
                 yield self._damage(rows, problem, file.path, row)
-        problem = "" if is_damaged else _end_problem(task, file, end)
+        problem = "" if is_damaged else _end_problem(task, file, end, following)
         if problem:
             yield self._damage(rows, f"{file.path}{problem}", file.path)
 
@@ -202,10 +234,38 @@ class LogReader(DataSourceReader):
         return rows.damage(problem, file, row)
 
 
-def _end_problem(task: SegmentTask, file: SegmentBytes, end: ScanEnd) -> str:
+class FilteringLogReader(LogReader):
+    """A LogReader that leaves out what the filters of the query cannot match.
+
+    Spark 4.1 refuses a reader with `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is set, so it is a
+    class of its own. Spark 4.0 does not call the method.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:
+        """Note the filters, and return all of them: Spark applies them to the rows."""
+        self._pushed = PushedFilters(filters)
+        return filters
+
+
+def _splits_of(task: SegmentTask, starts: Iterable[BatchStart]) -> Iterator[SegmentTask]:
+    """The task for each split of its segment that has offsets to read."""
+    starts = [start for start in starts if task.end_offset is None or start.base_offset < task.end_offset]
+    for first, following in pairwise([None, *starts, None]):
+        split = replace(task, first=first, following=following)
+        if first is not None:
+            split.start_offset = max(task.start_offset, first.base_offset)
+        if following is not None:
+            split.end_offset, split.is_last, split.inode = following.base_offset, False, None
+        if split.end_offset is None or split.start_offset < split.end_offset:
+            yield split
+
+
+def _end_problem(task: SegmentTask, file: SegmentBytes, end: ScanEnd, following: BatchStart | None) -> str:
     """The problem of a file with whole batches that does not end at the expected offset; empty without one."""
     if task.inode is None and task.end_offset is not None and task.is_last and end.next_offset < task.end_offset:
         return f": the log ends at offset {end.next_offset}, and records below {task.end_offset} were committed"
+    if following is not None and end.position < following.position:
+        return f": the file ends at byte {end.position}, and the next split begins at {following.position}"
     if file.inode == task.inode and end.position < file.size:
         return f" at byte {end.position}: the offset of a batch is beyond {task.end_offset}, where the segment ends"
     return ""

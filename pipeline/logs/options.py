@@ -30,6 +30,8 @@ _IGNORED = {
 """Options of Spark's Kafka source that do not change the result."""
 _BY_TIME = ("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp")
 
+_SHIFTS = {None: 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
 Offsets = Mapping[tuple[str, int], int]
 
 
@@ -50,6 +52,10 @@ class LogOptions(NamedTuple):
     include_headers: bool = False
     fails_at_damage: bool = False
     columns: tuple[str, ...] | None = None
+    max_partition_bytes: int = 128 << 20
+    """Bytes of a segment that one task reads, about."""
+    pushes_down: bool = False
+    """Whether Spark (4.1 or later) gives the filters of a query to the source."""
 
     def wants(self, topic: str, partition: int) -> bool:
         if self.topics is not None:
@@ -134,6 +140,14 @@ def _flag(text: str) -> bool:
     return _one_of("true", "false")(text) == "true"
 
 
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+)\s*(?:([kmgt])b?|b)?", text.strip().lower())
+    size = int(found[1]) << _SHIFTS[found[2]] if found else 0
+    if not size:
+        raise ValueError("can be a number of bytes above 0, or one with a unit: 64m, 1g")
+    return size
+
+
 def _is_committed(text: str) -> bool:
     return _one_of(READ_COMMITTED, READ_UNCOMMITTED)(text) == READ_COMMITTED
 
@@ -151,5 +165,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str], object]]] = {
     "include.control": ("include_control", _flag),
     "includeheaders": ("include_headers", _flag),
     "errors": ("fails_at_damage", lambda text: _one_of("report", "fail")(text) == "fail"),
+    "maxpartitionbytes": ("max_partition_bytes", _bytes),
+    "pushdownpredicate": ("pushes_down", _flag),
     "columns": ("columns", lambda text: tuple(name.strip() for name in text.split(","))),
 }

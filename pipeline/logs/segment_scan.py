@@ -33,6 +33,7 @@ from ...storage.indexes.transaction_index import AbortedTransaction
 from ...storage.inspect.dump_log import MAX_RECORD_BYTES
 from .arrow_columns import COLUMNS, ArrowColumns
 from .segment_bytes import SegmentBytes
+from .segment_splits import BatchStart
 from .segment_walk import next_batch
 
 __all__ = ["COLUMNS", "MAX_DATA_BYTES", "MAX_ROWS", "ScanEnd", "scan_segment"]
@@ -52,7 +53,7 @@ class ScanEnd(NamedTuple):
     next_offset: int
     """Offset after the last whole batch."""
     position: int
-    """Position in the file: its end, or the begin of the first batch beyond `end_offset`."""
+    """Position in the file: its end, the end of the split, or the begin of the first batch beyond `end_offset`."""
 
 
 def scan_segment(
@@ -63,6 +64,8 @@ def scan_segment(
     end_offset: int | None = None,
     include_control: bool = True,
     aborted: Iterable[AbortedTransaction] = (),
+    first: BatchStart | None = None,
+    following: BatchStart | None = None,
     max_rows: int = MAX_ROWS,
     max_data_bytes: int = MAX_DATA_BYTES,
 ) -> Generator[pa.RecordBatch, None, ScanEnd]:
@@ -70,9 +73,13 @@ def scan_segment(
     columns of `COLUMNS` (see arrow_columns.py). Columns that are not requested cost nothing.
 
     Control records are skipped unless they are included; records of `aborted` transactions are skipped. Damage is a row
-    with an `error`, and the scan goes on behind it. The scan ends at the first batch beyond `end_offset`. Raises the
-    errors of opening the file, and ValueError for a path that is not named like a segment and for an unknown column. An
-    open file stays open. The generator returns a ScanEnd.
+    with an `error`, and the scan goes on behind it. The scan ends at the first batch beyond `end_offset`.
+
+    For a split of the segment the scan begins with the batch `first`, and ends before the batch `following`, whose
+    offset is then `end_offset`: a batch before it with that offset or a later one is damage.
+
+    Raises the errors of opening the file, and ValueError for a path that is not named like a segment and for an unknown
+    column. An open file stays open. The generator returns a ScanEnd.
     """
     if not isinstance(segment, SegmentBytes):
         with SegmentBytes(segment) as file:
@@ -84,6 +91,8 @@ def scan_segment(
                     end_offset=end_offset,
                     include_control=include_control,
                     aborted=aborted,
+                    first=first,
+                    following=following,
                     max_rows=max_rows,
                     max_data_bytes=max_data_bytes,
                 )
@@ -91,6 +100,8 @@ def scan_segment(
     parsed = filenames.parse_segment_file(os.path.basename(segment.path))
     if parsed is None or parsed.kind != filenames.LOG:
         raise ValueError(f"{segment.path} is not named like a segment")
+    if following is not None:
+        end_offset = following.base_offset
     end_offset = _END if end_offset is None else end_offset
     arrow = ArrowColumns(
         columns,
@@ -101,7 +112,8 @@ def scan_segment(
         max_data_bytes=max_data_bytes,
     )
     scan = _Scan(segment, arrow, start_offset, end_offset, include_control, aborted)
-    scan.next_offset = parsed.base_offset
+    scan.position, scan.next_offset = first or (0, parsed.base_offset)
+    scan.end_position = None if following is None else following.position
     try:
         yield from scan.batches()
     except OSError as error:
@@ -122,6 +134,8 @@ class _Scan:
     ) -> None:
         self.position = 0
         self.next_offset = 0
+        self.end_position: int | None = None
+        """Position of the next split; None if the scan ends by `end_offset`."""
         self._file = file
         self._arrow = arrow
         self._kernel = arrow.kernel
@@ -138,7 +152,7 @@ class _Scan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         kernel, file = self._kernel, self._file
         at_least = HEADER_SIZE
-        while self.position < file.size and self.next_offset < self._end_offset:
+        while self.position < file.size and not self._is_done():
             buffer, start, end = file.chunk(self.position, at_least)
             kernel.next_offset = self.next_offset
             ended = kernel.fill_batches(buffer, start, end, self.position - start)
@@ -147,7 +161,7 @@ class _Scan:
             at_least = HEADER_SIZE
             if kernel.is_full:
                 yield from self._make_room()
-            elif kernel.is_at_end or self.next_offset >= self._end_offset:
+            elif self._is_done() or (kernel.is_at_end and self.end_position is None):
                 break
             elif kernel.is_bad:
                 header = read_header(buffer, ended)
@@ -162,12 +176,22 @@ class _Scan:
                     yield from self._other()
         yield from self.rest()
 
+    def _is_done(self) -> bool:
+        if self.end_position is None:
+            return self.next_offset >= self._end_offset
+        return self.position >= self.end_position
+
     def _other(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a batch that the kernel does not read."""
         found = next_batch(self._file, self.position, self.next_offset)
         header = found.header
         if header is None or found.problem:
             yield from self._damage(found.size, found.problem)
+            self.position += found.size
+            return
+        if self.end_position is not None and header.base_offset >= self._end_offset:
+            problem = f"offset {header.base_offset} comes before a batch from offset {self._end_offset}"
+            yield from self._damage(found.size, problem)
             self.position += found.size
             return
         self.next_offset = header.next_offset

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import importlib
 import io
 import re
 import time
@@ -25,6 +26,8 @@ from support.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kmini.pipeline.log_source import LogReader
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "log-source.md"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -214,11 +217,15 @@ def with_spark(spark: SparkSession, path: Path, **options: str) -> dict[str, lis
 
 def without_spark(path: Path, **options: str) -> dict[str, list[Row]]:
     """The same, planned and read in this process."""
+    reader = reader_of(path, **options)
+    return by_topic(row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist())
+
+
+def reader_of(path: Path, **options: str) -> LogReader:
     from kmini.pipeline.log_source import KminiLogSource
 
     source = KminiLogSource({"path": str(path), "includeHeaders": "true", **options})
-    reader = source.reader(source.schema())
-    return by_topic(row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist())
+    return source.reader(source.schema())
 
 
 def by_topic(rows: Iterable[dict[str, Any]]) -> dict[str, list[Row]]:
@@ -280,14 +287,47 @@ def test_it_gives_what_a_read_committed_consumer_reads_while_the_server_runs_and
     filled.process.stop()
     spark.dataSource.register(KminiLogSource)
     stopped = with_spark(spark, filled.data_dir if filled.log_dir.name == "broker-1" else filled.log_dir)
+    in_splits = without_spark(filled.log_dir, maxPartitionBytes="5000")
+    assert sum(task.first is not None for task in reader_of(filled.log_dir, maxPartitionBytes="5000").partitions()) > 20
     for topic, expected in filled.expected.items():
         assert running[topic] == expected, topic
         assert stopped[topic] == expected, topic
+        assert in_splits[topic] == expected, topic
     assert running.keys() == stopped.keys() == filled.expected.keys()
     assert everything == {"codec-zstd": uncommitted}
     assert len(list(filled.log_dir.glob("codec-none-0/*.log"))) > 1
     assert len(filled.expected["compacted"]) < 600
     assert filled.expected["deleted"][0][1] == 77
+
+
+def test_spark_gives_the_filters_of_a_query_to_the_source(spark: SparkSession, tmp_path: Path) -> None:
+    if importlib.import_module("pyspark.sql.datasource").__dict__.get("EqualTo") is None:
+        pytest.skip("PySpark before 4.1 gives no filters to a source in Python")
+    from kmini.pipeline.log_source import KminiLogSource
+    from support.log_files import Log
+
+    batches = [build_batch([Record(n, 1000 + n, b"k", b"v")], base_offset=n) for n in range(100)]
+    log = Log(tmp_path)
+    log.segment(0, *batches)
+    log.index(0, batches)
+    spark.dataSource.register(KminiLogSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = spark.read.format("kmini-log").options(pushDownPredicate="true", maxPartitionBytes="700")
+        frame = frame.load(str(tmp_path))
+        assert frame.rdd.getNumPartitions() > 9
+        for condition, expected, tasks in (
+            ("offset BETWEEN 40 AND 44", [*range(40, 45)], 2),
+            ("offset IN (3, 98)", [3, 98], 2),
+            ("partition = 1", [], 1),
+            ("timestamp >= timestamp_millis(1097)", [97, 98, 99], 99),
+            ("offset = 7 OR offset = 90", [7, 90], 99),
+        ):
+            found = frame.where(condition)
+            assert sorted(row["offset"] for row in found.collect()) == expected, condition
+            assert found.rdd.getNumPartitions() <= tasks, condition
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
 def test_the_programs_of_its_page_run(spark: SparkSession, tmp_path: Path) -> None:

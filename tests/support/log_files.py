@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from kmini.pipeline.log_source import KminiLogSource, LogReader, SegmentTask
-from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.batch import MAGIC, MAGIC_AT, build_batch, read_header
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
+from kmini.protocol.records.old_formats.messages import read_message_header
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage import filenames
 from kmini.storage.filenames import segment_path
 from kmini.storage.filesystem import OsFileSystem
+from kmini.storage.indexes.offset_index import OffsetIndex
 from kmini.storage.offset_checkpoint_file import write_offsets
 
 DISK = OsFileSystem()
@@ -36,6 +38,23 @@ class Log:
     def segment(self, base_offset: int, *batches: bytes | bytearray, suffix: str = "") -> Path:
         path = Path(segment_path(str(self.folder), base_offset, filenames.LOG, suffix))
         path.write_bytes(b"".join(batches))
+        return path
+
+    def index(
+        self, base_offset: int, batches: Sequence[bytes | bytearray], stored: Sequence[bytes | bytearray] = ()
+    ) -> Path:
+        """Write the offset index of a segment of these batches, with an entry for each batch but the first. `stored`
+        has the bytes that the file has for each batch, if they differ."""
+        path = Path(segment_path(str(self.folder), base_offset, filenames.OFFSET_INDEX))
+        index = OffsetIndex(DISK, str(path), base_offset)
+        index.reset()
+        position = 0
+        for one, part in zip(batches, stored or batches, strict=True):
+            if position:
+                header = (read_header if one[MAGIC_AT] == MAGIC else read_message_header)(one)
+                index.append(header.last_offset, position)
+            position += len(part)
+        index.flush()
         return path
 
     def checkpoint(self, name: str, offset: int, at: TopicPartition = ORDERS) -> None:

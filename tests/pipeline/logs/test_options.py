@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from kmini.pipeline.log_source import KminiLogSource, LogReader
 from kmini.pipeline.logs.options import parse_options
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
+from kmini.protocol.topics import TopicPartition
 from support.log_files import Log, batch, errors, offsets, read, reader
 
 
@@ -28,6 +30,10 @@ from support.log_files import Log, batch, errors, offsets, read, reader
         ({"isolation.level": "serializable"}, "can be read_committed or read_uncommitted"),
         ({"startingTimestamp": "5"}, "filter on the column timestamp"),
         ({"subscribePattern": "("}, "no regular expression"),
+        ({"subscribe": "a", "subscribePattern": "a.*"}, "exclude each other"),
+        ({"maxPartitionBytes": "0"}, "maxPartitionBytes='0': can be a number of bytes above 0"),
+        ({"maxPartitionBytes": "64 miles"}, "maxPartitionBytes"),
+        ({"pushDownPredicate": "yes"}, "can be true or false"),
         ({"columns": "key,colour"}, "there is no column colour"),
     ],
 )
@@ -54,6 +60,26 @@ def test_an_ending_offset_beyond_a_log_of_which_nothing_is_written_down_is_no_lo
 def test_the_options_of_sparks_kafka_source_that_change_no_rows_are_taken() -> None:
     options = {"path": "/x", "kafka.bootstrap.servers": "a:1", "failOnDataLoss": "false", "minPartitions": "4"}
     assert parse_options(options) == parse_options({"path": "/x"})
+
+
+def test_the_size_of_a_split_is_bytes_with_a_unit_or_without() -> None:
+    found = [
+        parse_options({"path": "/x", "maxPartitionBytes": text}).max_partition_bytes
+        for text in ("5", "64m", "1 GB", "2kb")
+    ]
+    assert found == [5, 64 << 20, 1 << 30, 2 << 10]
+
+
+def test_a_pattern_matches_the_whole_name_of_a_topic(tmp_path: Path) -> None:
+    for topic in ("orders", "orders-eu", "reorders"):
+        Log(tmp_path, TopicPartition(topic, 0)).segment(0, batch(0))
+
+    def topics(pattern: str) -> list[str]:
+        return sorted({row["topic"] for row in read(reader(tmp_path, subscribePattern=pattern))})
+
+    assert topics("orders") == ["orders"]
+    assert topics("orders.*") == ["orders", "orders-eu"]
+    assert topics("orders|re.*") == ["orders", "reorders"]
 
 
 def test_a_column_of_another_type_is_refused(log: Log) -> None:
