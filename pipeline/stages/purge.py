@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..admin import AdminError, DeletedRecords
-from .spark_checkpoint import CheckpointError, CheckpointFiles, last_commit, read_processed
+from .spark_checkpoint import CheckpointError, CheckpointFiles, kafka_sources, last_commit, read_processed
 
 log = logging.getLogger("kmini.pipeline")
 
@@ -80,6 +80,15 @@ class StageConsumer:
             self._commit, self._offsets = (found.batch_id, found.offsets) if found else (None, {})
             self._is_durable = False
         return {partition: offset for (name, partition), offset in self._offsets.items() if name == topic}
+
+    def position(self, topic: str) -> dict[int, int]:
+        """What `processed` says, and of a partition of which nothing is processed where the stage began to read it."""
+        began: dict[int, int] = {}
+        for source in kafka_sources(self._files):
+            for (name, partition), offset in source.items():
+                if name == topic:
+                    began[partition] = min(offset, began.get(partition, offset))
+        return began | self.processed(topic)
 
     def make_durable(self) -> None:
         if not self._is_durable:
@@ -145,7 +154,7 @@ class TopicPurge:
 
     def unprocessed(self, ends: Mapping[int, int]) -> int:
         """Records before these ends that a stage has still to process. Raises what `TopicConsumer.processed` raises."""
-        stages = [one.processed(self.topic) for one in self.consumers if isinstance(one, StageConsumer)]
+        stages = [one.position(self.topic) for one in self.consumers if isinstance(one, StageConsumer)]
         return sum(end - min((one.get(partition, 0) for one in stages), default=end) for partition, end in ends.items())
 
     def purgeable(self) -> dict[int, int]:

@@ -331,7 +331,8 @@ class Running:
         """A sink that writes a batch once the topic has room for it. A batch waits before it is written, so one that is
         cut off then comes again and is written once."""
         options = self._topic_options(stage)
-        limit = self.pipeline.max_offsets_per_trigger or 0
+        # A reader that waits for more records than that would wait for ever.
+        limit = max(self.pipeline.max_offsets_per_trigger or 0, *map(_least_records, self.pipeline.readers(topic)))
 
         def write(batch: DataFrame, batch_id: int) -> None:
             while self._purger is not None and not self._purger.has_room(topic, limit):
@@ -416,6 +417,12 @@ def _guarded(stage: Stage, work: Callable[[], Any]) -> Any:
         return work()
     except Exception as error:
         raise PipelineError(f"{stage} failed: {reason(f'{type(error).__name__}: {error}')}") from error
+
+
+def _least_records(stage: Stage) -> int:
+    """The records that a stage waits for before it begins a micro-batch."""
+    options = {key.lower(): value for key, value in stage.source_options.items()}
+    return int(options.get("minoffsetspertrigger", 0))
 
 
 def _is_busy(query: StreamingQuery) -> bool:

@@ -25,6 +25,12 @@ class Broker:
         self.refusal: AdminError | None = None
         self.refused: set[int] = set()
         self.commits: dict[str, dict[int, int]] = {}
+        self.fault: AdminError | None = None
+
+    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        if self.fault is not None:
+            raise self.fault
+        return dict.fromkeys(range(partitions), self.end)
 
     def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], DeletedRecords]:
         self.requests.append(dict(offsets))
@@ -263,3 +269,68 @@ def test_a_group_that_cannot_be_asked_keeps_everything(broker: Broker, clock: Cl
     Purger(broker, [purged], now=clock).purge()
     assert broker.requests == []
     assert "GROUP_AUTHORIZATION_FAILED" in purged.problem
+
+
+def stage_at(checkpoint: Path, committed: int) -> StageConsumer:
+    """A stage that has processed so many records of t-0."""
+    (checkpoint / "offsets" / "0").write_text(f'v1\n{{}}\n{{"t":{{"0":{committed}}}}}')
+    (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return StageConsumer("s", LocalFiles(checkpoint))
+
+
+def test_a_topic_has_room_while_it_holds_few_records(broker: Broker, checkpoint: Path) -> None:
+    broker.end = 100
+    purger = Purger(broker, [topic(stage_at(checkpoint, 0), partitions=1)])
+    assert purger.has_room("t", 100)
+    assert not purger.has_room("t", 99)
+    assert purger.has_room("another", 0), "a topic that is not purged"
+
+
+def test_a_topic_that_holds_too_many_records_is_purged_at_once(broker: Broker, checkpoint: Path) -> None:
+    broker.end = 100
+    purger = Purger(broker, [topic(stage_at(checkpoint, 60), partitions=1)])
+    assert purger.has_room("t", 50)
+    assert broker.starts == {("t", 0): 60}
+
+
+@pytest.mark.parametrize("why", ["refused", "a group"])
+def test_records_that_are_processed_and_kept_by_others_let_a_stage_write(
+    broker: Broker, checkpoint: Path, why: str
+) -> None:
+    broker.end = 100
+    consumers: list[TopicConsumer] = [stage_at(checkpoint, 60)]
+    if why == "refused":
+        broker.refusal = AdminError("POLICY_VIOLATION", "Policy violation", "t-0")
+    else:
+        broker.commits["g"] = {}
+        consumers.append(GroupConsumer("g", [0], broker))
+    purger = Purger(broker, [topic(*consumers, partitions=1)])
+    assert purger.has_room("t", 40)
+    assert not purger.has_room("t", 39)
+
+
+def test_a_stage_that_began_at_the_end_of_a_topic_leaves_room_in_it(broker: Broker, checkpoint: Path) -> None:
+    """As with startingOffsets=latest. It has no batch before there is something new."""
+    broker.end = 100
+    (checkpoint / "sources" / "0" / "0").write_bytes(b'\0v1\n{"t":{"0":100}}')
+    purger = Purger(broker, [topic(StageConsumer("s", LocalFiles(checkpoint)), partitions=1)])
+    assert purger.has_room("t", 10)
+
+
+def test_where_room_cannot_be_known_a_stage_writes(broker: Broker, checkpoint: Path) -> None:
+    broker.fault = AdminError("REQUEST_TIMED_OUT", "no answer")
+    assert Purger(broker, [topic(stage_at(checkpoint, 0), partitions=1)]).has_room("t", 0)
+
+
+class Taken:
+    """Topics that another pipeline owns."""
+
+    def other_owner(self, topic: str) -> str:
+        return "pipeline 'other'"
+
+
+def test_a_topic_that_another_pipeline_has_taken_over_is_not_purged(broker: Broker) -> None:
+    purged = topic(Reader("a", p0=50), partitions=1)
+    assert Purger(broker, [purged], ownership=Taken()).purge() == 0
+    assert broker.requests == []
+    assert purged.problem == "pipeline 'other' has taken it over"
