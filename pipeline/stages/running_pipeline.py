@@ -239,9 +239,7 @@ class Running:
             if isinstance(source, str):
                 options = self.pipeline.kafka.spark_options() | dict(stage.source_options)
                 limit = self.pipeline.max_offsets_per_trigger
-                if limit is not None and not {"maxoffsetspertrigger", "minoffsetspertrigger"} & {
-                    *map(str.lower, options)
-                }:
+                if limit is not None and not LIMITS & {key.lower() for key in options}:
                     options["maxOffsetsPerTrigger"] = str(limit)
                 frames.append(from_topic(self._spark, source, options, is_ours=self.pipeline.is_between(source)))
             else:
