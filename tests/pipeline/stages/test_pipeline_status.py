@@ -243,6 +243,7 @@ def test_a_status_without_a_broker_is_one_sentence(tmp_path: Path, capsys: pytes
     assert said.count("\n") == 1
 
 
+@pytest.mark.programs
 def test_a_pipeline_that_runs_is_seen_from_outside(
     spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline]
 ) -> None:
