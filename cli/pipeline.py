@@ -14,6 +14,7 @@ from kmini.cli.broker_call import timeout_option
 from kmini.cli.extras import need_extra
 from kmini.cli.log_output import log_format_option, log_to_stderr
 from kmini.cli.option_values import parse_setting, read_properties
+from kmini.cli.tables import format_option, show, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     commands_at={
         "jars": ("kmini.cli.pipeline:jars", "Fetch the jars that Spark needs to speak to Kafka."),
         "run": ("kmini.cli.pipeline:run", "Run the pipeline that a Python file declares."),
+        "status": ("kmini.cli.pipeline:status", "Show how far a pipeline is, without Spark."),
         "show": ("kmini.cli.pipeline:show_pipeline", "Show a pipeline without running it."),
     },
 )
@@ -35,11 +37,7 @@ def pipeline() -> None:
 
 
 file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False))
-
-
-@click.command(cls=Sentences)
-@file_argument
-@click.option(
+bootstrap_option = click.option(
     "-b",
     "--bootstrap-server",
     "bootstrap_server",
@@ -47,16 +45,25 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
     envvar="KAFKA_BOOTSTRAP_SERVERS",
     help="Overrides the file; without either 127.0.0.1:9092.",
 )
-@click.option(
+clients_option = click.option(
     "--command-config",
     metavar="FILE",
     envvar="KMINI_COMMAND_CONFIG",
     help="Settings of the clients, as a properties file: security.protocol, sasl.jaas.config, ...",
 )
+directory_option = click.option(
+    "--directory", metavar="DIR", help="Folder that relative paths in the file start from; default: its own."
+)
+
+
+@click.command(cls=Sentences)
+@file_argument
+@bootstrap_option
+@clients_option
 @click.option("--available-now", is_flag=True, help="End when every stage has processed all present records.")
 @click.option("--apply", is_flag=True, help="Set the declared settings of topics that exist.")
 @click.option("--take-over", is_flag=True, help="Purge topics that another pipeline has purged so far.")
-@click.option("--directory", metavar="DIR", help="Folder that relative paths in the file start from; default: its own.")
+@directory_option
 @click.option("--master", metavar="MASTER", help="The Spark cluster: local[2], spark://HOST:PORT; default: local[*].")
 @click.option("-c", "--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of the Spark session.")
 @timeout_option(text="How long to wait for the brokers before Spark is started.")
@@ -88,16 +95,10 @@ def run(
     """
     from dataclasses import replace
 
-    declared = _load(file)
-    clients = read_properties(command_config) if command_config else {}
-    declared = declared.with_kafka(bootstrap_server or "", clients)
+    declared = _load_for(file, bootstrap_server, command_config, directory)
     overrides = {"spark.master": master} if master else {}
     overrides |= dict(parse_setting("-c", text) for text in settings)
-    declared = replace(
-        declared,
-        directory=directory or declared.directory,
-        spark_settings={**declared.spark_settings, **overrides},
-    )
+    declared = replace(declared, spark_settings={**declared.spark_settings, **overrides})
     log_to_stderr(log_format)
     _require_broker(declared, timeout_ms)
     run = partial(declared.run, available_now=available_now, apply=apply, take_over=take_over)
@@ -118,8 +119,6 @@ def _require_broker(declared: Pipeline, timeout_ms: int) -> None:
 @file_argument
 def show_pipeline(file: str) -> None:
     """Show a pipeline: its stages in the order of their data, and the purged topics with their consumers."""
-    from kmini.cli.tables import show
-
     declared = _load(file)
     stages = [
         (
@@ -163,6 +162,80 @@ def jars() -> None:
         click.echo(",".join(map(str, fetch_connector())))
     except ConnectorError as error:
         raise click.ClickException(str(error)) from error
+
+
+STAGE_COLUMNS = ("stage", "state", "committed", "committed_at", "planned", "lag", "problem")
+TOPIC_COLUMNS = ("topic", "held", "purged_up_to", "purgeable", "waits_for", "owner", "problem")
+
+
+@click.command(cls=Sentences)
+@file_argument
+@bootstrap_option
+@clients_option
+@directory_option
+@timeout_option(text="How long to wait for the brokers.")
+@format_option
+def status(
+    file: str,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    directory: str | None,
+    timeout_ms: int,
+    output: str,
+) -> None:
+    """Show how far a pipeline is, running or not, from its checkpoints and the brokers. Spark is not started.
+
+    Of a stage: whether it runs, the last committed batch, a batch that is planned and not committed, and the records
+    that no committed batch has. Of a purged topic: the records it holds, the offset that each partition begins with,
+    the records that can be purged, the consumers that keep the others, and the pipeline that purges it.
+
+    \b
+    kmini pipeline status pipeline.py
+    kmini pipeline status pipeline.py --format json -b broker:9092
+    """
+    from kmini.pipeline.admin import Admin, AdminError
+    from kmini.pipeline.stages.pipeline_status import pipeline_status
+
+    declared = _load_for(file, bootstrap_server, command_config, directory)
+    try:
+        found = pipeline_status(declared, Admin(declared.kafka, timeout_s=timeout_ms / 1000))
+    except AdminError as error:
+        raise click.ClickException(f"pipeline {declared.name!r}: {error}") from error
+    stages = [
+        (
+            *(one.stage, one.state, one.committed),
+            None if one.committed_at_ms is None else time_of(one.committed_at_ms),
+            *(one.planned, one.lag, one.problem),
+        )
+        for one in found.stages
+    ]
+    topics = [
+        (one.topic, one.held, one.purged_up_to, one.purgeable, one.waits_for, one.owner, one.problem)
+        for one in found.topics
+    ]
+    if output == "json":
+        import json
+
+        content = {
+            "pipeline": found.pipeline,
+            "stages": [dict(zip(STAGE_COLUMNS, row, strict=True)) for row in stages],
+            "topics": [dict(zip(TOPIC_COLUMNS, row, strict=True)) for row in topics],
+        }
+        click.echo(json.dumps(content))
+        return
+    show(STAGE_COLUMNS, stages, "table")
+    click.echo()
+    show(TOPIC_COLUMNS, topics, "table")
+
+
+def _load_for(file: str, bootstrap_server: str | None, command_config: str | None, directory: str | None) -> Pipeline:
+    """The pipeline of a file, with the options of a command."""
+    from dataclasses import replace
+
+    declared = _load(file)
+    clients = read_properties(command_config) if command_config else {}
+    declared = declared.with_kafka(bootstrap_server or "", clients)
+    return replace(declared, directory=directory or declared.directory)
 
 
 def _load(file: str) -> Pipeline:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kmini.broker.scheduler import in_thread
 from kmini.control.control_operations import ControlOperations, Served, address_of
 from kmini.control.group_rows import GroupPosition, GroupRow, group_positions, group_rows
+from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.storage.log_config import LogConfig
 from kmini.testkit.client_connections import ClientConnection
 from kmini.testkit.contents import Record, shown
+from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.report.diagnoses import likely
 from kmini.testkit.report.facts import Facts
 from kmini.testkit.report.gathering import gather
@@ -37,6 +39,8 @@ MOST_REQUESTS = 500
 MOST_READ = 20
 """The last records of a partition that are read for findings."""
 MOST_FINDINGS = 8
+PIPELINES_GROUP = "kmini.pipelines"
+"""`OWNERS_GROUP` of pipelines: the metadata of its offsets name the pipelines that purge topics."""
 MOST_SHOWN_BYTES = 200
 """Bytes of a key or a value that a row of a table has room for."""
 
@@ -156,6 +160,8 @@ class TopicRow(NamedTuple):
     """Partitions with a replica outside the ISR."""
     auto_created_by: str
     """The client whose request created the topic, if one did and it is known."""
+    purged_by: str
+    """The pipeline that purges the topic, with the place of its checkpoints; empty if none does."""
     last: Record | None
     """The last record that is there, its key and value cut; None if there is none at the end of the logs."""
 
@@ -258,7 +264,8 @@ class Overview:
             if order not in orders:
                 raise ValueError(f"sort={sort!r}: must be one of {', '.join(orders)}, or that with a '-' before it")
             names.sort(key=orders[order], reverse=sort.startswith("-"))
-        rows = [_topic_row(operations, name, counted) for name in names[max(start, 0) :][:count]]
+        owners = _owners(operations)
+        rows = [_topic_row(operations, name, counted, owners.get(name, "")) for name in names[max(start, 0) :][:count]]
         return TopicPage(len(names), tuple(rows))
 
     async def groups(self) -> list[GroupRow]:
@@ -315,7 +322,22 @@ def _records_in(counted: list[Metrics], name: str) -> int:
     return sum(found.messages_in for metrics in counted if (found := metrics.topics.get(name)) is not None)
 
 
-def _topic_row(operations: Operations, name: str, counted: list[Metrics]) -> TopicRow:
+def _owners(operations: Operations) -> dict[str, str]:
+    """The pipelines that purge topics, by topic."""
+    if PIPELINES_GROUP not in operations.group_names():
+        return {}
+    from kmini.pipeline.stages.topic_owner import Owner  # takes 50 ms
+
+    try:
+        _, group = GroupOperations(operations, PIPELINES_GROUP)._find()
+    except KafkaError:  # it is being loaded, or goes at this moment
+        return {}
+    offsets = group.offsets.shown_by_topic()
+    owners = {name: Owner.read(by_partition[0].metadata) for name, by_partition in offsets.items() if 0 in by_partition}
+    return {name: str(owner) for name, owner in owners.items() if owner is not None}
+
+
+def _topic_row(operations: Operations, name: str, counted: list[Metrics], purged_by: str) -> TopicRow:
     known = operations.known_topic(name)
     logs = operations.logs(name)
     config = logs[0].config if logs else LogConfig()
@@ -332,6 +354,7 @@ def _topic_row(operations: Operations, name: str, counted: list[Metrics]) -> Top
         len(known.partitions) - len(logs),
         sum(len(one.isr) < len(one.replicas) for one in known.partitions),
         client or "",
+        purged_by,
         _last_record(logs),
     )
 

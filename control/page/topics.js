@@ -76,6 +76,7 @@ export function topicTable(found, groups, state, { sorting, empty = "There is no
   }
   const columns = [
     ["Topic", (row) => [topicLink(row.name), row.auto_created_by && h("span", { class: "badge", title: `A request of client ${row.auto_created_by} created it` }, "auto-created"),
+      row.purged_by && h("span", { class: "badge", title: `Records go when every stage has processed them: purged by ${row.purged_by}` }, "purged"),
       row.leaderless > 0 && h("span", { class: "badge bad" }, `${row.leaderless} without leader`),
       row.under_replicated > 0 && h("span", { class: "badge bad" }, `${row.under_replicated} not in sync`)], "", "name"],
     ["Partitions", (row) => number(row.partition_count), "number", "-partition_count"],

@@ -18,6 +18,27 @@ class CheckpointInUseError(Exception):
     """Another query writes this checkpoint."""
 
 
+def is_locked(checkpoint: str) -> bool | None:
+    """Whether a process holds the lock of a checkpoint; None where that cannot be known. The lock is not taken from a
+    process that starts at this moment: that one tries again."""
+    path = local_path(checkpoint)
+    if path is None:
+        return None
+    try:
+        import fcntl
+
+        with open(f"{path}.lock", "rb") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
+            except BlockingIOError:
+                return True
+            return False
+    except FileNotFoundError:
+        return False
+    except (OSError, ImportError):  # no right to read it, locks unknown to the file system, Windows
+        return None
+
+
 class CheckpointLock:
     """Keeps other queries from writing a checkpoint until it is released or the JVM ends.
 

@@ -157,6 +157,18 @@ class TopicPurge:
         stages = [one.position(self.topic) for one in self.consumers if isinstance(one, StageConsumer)]
         return sum(end - min((one.get(partition, 0) for one in stages), default=end) for partition, end in ends.items())
 
+    def kept_by(self, ends: Mapping[int, int]) -> list[str]:
+        """The consumers that keep records before these ends: in each partition that holds some, those that have
+        processed least of them. Raises what `TopicConsumer.processed` raises."""
+        processed = {consumer.name: consumer.processed(self.topic) for consumer in self.consumers}
+        names: list[str] = []
+        for partition, end in ends.items():
+            offsets = {name: one.get(partition, -1) for name, one in processed.items()}
+            least = min(offsets.values(), default=end)
+            if least < end and self.low_watermarks.get(partition, 0) < end:
+                names += [name for name, offset in offsets.items() if offset == least]
+        return list(dict.fromkeys(names))
+
     def purgeable(self) -> dict[int, int]:
         """The offset up to which each partition can be purged. Raises what `TopicConsumer.processed` raises."""
         offsets_by_name = [(consumer.name, consumer.processed(self.topic)) for consumer in self.consumers]

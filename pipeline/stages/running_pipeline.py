@@ -104,7 +104,7 @@ class Running:
             self._frames = {stage.name: self._frame(stage) for stage in self._stages}
             files = {stage.name: self._checkpoint(stage) for stage in self._stages}
             owner = self._identify(files, cluster_id, topics)
-            purges = _purges(pipeline, admin, topics, files)
+            purges = topic_purges(pipeline, admin, topics, files)
             ownership = TopicOwnership(admin, owner, [purge.topic for purge in purges])
             ownership.claim(takes_over=take_over)
             self._purger = Purger(admin, purges, ownership=ownership)
@@ -273,10 +273,7 @@ class Running:
         read = {stage.name: {name: str(topics[name].topic_id) for name in stage.topics_read} for stage in self._stages}
         for stage in self._stages:
             read_processed(files[stage.name])  # a format that purges could not read is refused here
-            planned = read_planned(files[stage.name])
-            if planned is not None:
-                planned_topics = {topic for topic, _ in planned.offsets}
-                _compare(stage, files[stage.name], planned_topics, cluster_id, read[stage.name])
+            check_identity(stage, files[stage.name], cluster_id, read[stage.name])
         for stage in self._stages:
             write_identity(
                 files[stage.name],
@@ -359,13 +356,13 @@ def _session(pipeline: PipelineDeclaration) -> SparkSession:
         raise PipelineError(str(error)) from error
 
 
-def _purges(
+def topic_purges(
     pipeline: PipelineDeclaration,
     admin: Admin,
     topics: Mapping[str, TopicDescription],
     files: Mapping[str, CheckpointFiles],
 ) -> list[TopicPurge]:
-    """The topics that are purged, each with the consumers whose offsets limit the purge."""
+    """The purged topics among `topics`, each with the consumers whose offsets limit the purge."""
     stages = {
         stage.name: StageConsumer(
             stage.name,
@@ -380,6 +377,8 @@ def _purges(
     }
     purges = []
     for topic in pipeline.purged_topics():
+        if topic.name not in topics:
+            continue
         partitions = topics[topic.name].partitions
         consumers: list[TopicConsumer] = [stages[stage.name] for stage in pipeline.readers(topic.name)]
         consumers += [GroupConsumer(group, partitions, admin) for group in topic.consumer_groups]
@@ -388,10 +387,15 @@ def _purges(
     return purges
 
 
-def _compare(
-    stage: Stage, files: CheckpointFiles, read: set[str], cluster_id: str, topic_ids: Mapping[str, str]
-) -> None:
-    """Raise `PipelineError` if the checkpoint's offsets belong to other records, which would be skipped or purged."""
+def check_identity(stage: Stage, files: CheckpointFiles, cluster_id: str, topic_ids: Mapping[str, str]) -> None:
+    """Raise `PipelineError` if the checkpoint's offsets belong to other records, which would be skipped or purged.
+
+    `topic_ids` are the ids of the topics that the stage reads. Raises `CheckpointError` too.
+    """
+    planned = read_planned(files)
+    if planned is None:
+        return
+    read = {topic for topic, _ in planned.offsets}
     remedy = "a new checkpoint begins with the records that are there"
     if other := read - topic_ids.keys():
         reads = ", ".join(sorted(other))

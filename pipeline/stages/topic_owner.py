@@ -58,9 +58,10 @@ class Owner:
 
     @classmethod
     def read(cls, text: str) -> Owner | None:
-        """The owner in an offset's metadata; None for another text."""
+        """The owner in an offset's metadata; None for another text. librdkafka writes a zero byte after the text, and
+        leaves it out when it reads."""
         try:
-            return cls(**json.loads(text))
+            return cls(**json.loads(text.rstrip("\0")))
         except (TypeError, ValueError):
             return None
 

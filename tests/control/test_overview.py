@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kmini.control import overview
+from kmini.pipeline import Kafka
+from kmini.pipeline.admin import Admin
+from kmini.pipeline.stages.topic_owner import OWNERS_GROUP, Owner
 from kmini.testkit.report.facts import Facts
 from support.control_api import ControlApi
 from support.small_client import SmallClient
@@ -113,6 +118,25 @@ def test_a_row_has_what_the_table_shows(api: ControlApi, client: SmallClient) ->
     assert (users["last"]["key"], users["last"]["value"]) == ("alice", "x" * overview.MOST_SHOWN_BYTES)
     assert (rows["orders"]["last"], rows["orders"]["auto_created_by"]) == (None, "")
     assert rows["oders"]["auto_created_by"] == "web-shop"
+
+
+def test_a_topic_that_a_pipeline_purges_names_it(api: ControlApi, leaky_clients: None) -> None:
+    pytest.importorskip("confluent_kafka")
+    assert overview.PIPELINES_GROUP == OWNERS_GROUP
+
+    def purged_by() -> str:
+        (row,) = api.done("GET", "/overview/topics")["topics"]
+        return str(row["purged_by"])
+
+    assert purged_by() == ""
+    owner = Owner("1", "sessions", "/checkpoints", "h")
+    admin = Admin(Kafka(api.any_broker.address))
+    for text, told in (
+        ("a note", ""),
+        (json.dumps(asdict(owner)), "pipeline 'sessions' (checkpoints /checkpoints on h)"),
+    ):
+        admin.commit_metadata(OWNERS_GROUP, {"orders": text})
+        assert purged_by() == told
 
 
 def test_the_table_of_topics_is_sorted_by_any_figure(api: ControlApi, client: SmallClient) -> None:
