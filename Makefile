@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 KAFKA_JARS := .peers/kafka/lib
 OLD_CLIENT := kafka-python-2.0.6
+OBJECT_STORE := .peers/object-store
 # The tests' files are kept in memory where there is room, so that a slow disk does not slow the tests.
 TEST_TMP := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
 TEST = $(if $(TEST_TMP),TMPDIR=$(TEST_TMP)) $(BIN)/python tests/run.py
@@ -14,7 +15,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 .DEFAULT_GOAL := help
 STAGES :=
 .PHONY: help run test certain hammer setup programs fetched lint links wheel docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
-  control-clients group-clients registry-clients compose-model testcontainers axe clean
+  control-clients group-clients registry-clients compose-model testcontainers object-store axe clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -53,7 +54,7 @@ wheel: $(VENV)/bin/python ## dist/kmini-*.whl, for machines with this system and
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
-soak: setup kafka-39-jars axe testcontainers ## what measures or draws its trouble at random, alone, and the planted defects
+soak: setup kafka-39-jars axe testcontainers object-store ## what measures or draws its trouble at random, alone, and the planted defects
 	$(TEST) soak $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 	$(BIN)/python .ci/planted_defects.py
 
@@ -146,6 +147,15 @@ testcontainers: ## fetch Testcontainers' modules, which tests/docker/test_real_m
 	  || echo "could not fetch Testcontainers for Node: its tests will skip"
 	@[ -e $(TESTCONTAINERS)/go ] || ! command -v go >/dev/null \
 	  || (cd $(MODULES)/go && go build -o $(TESTCONTAINERS)/go .) || echo "could not fetch Testcontainers for Go: its tests will skip"
+
+# An S3 server and Hadoop's client of it, 550 MB, for tests/pipeline/test_object_store.py. The versions are those of Spark's Hadoop.
+object-store: $(VENV)/installed-test ## fetch an object store, in which a test keeps checkpoints of Spark: a minute
+	@mkdir -p $(OBJECT_STORE)
+	@[ -e $(OBJECT_STORE)/.complete ] || ! command -v mvn >/dev/null \
+	  || { for artifact in org.apache.hadoop:hadoop-aws:3.4.1 software.amazon.awssdk:bundle:2.24.6; do \
+	         mvn -q -B dependency:copy -Dartifact=$$artifact -DoutputDirectory=$(CURDIR)/$(OBJECT_STORE) || exit 1; done \
+	       && $(PYTHON) -m venv $(OBJECT_STORE)/venv && $(OBJECT_STORE)/venv/bin/python -m pip install -q --disable-pip-version-check 'moto[server]>=5' \
+	       && touch $(OBJECT_STORE)/.complete; } || echo "could not fetch the object store: its test will skip"
 
 # The parser of docker compose, which reads the compose files in the tests.
 compose-model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .locations import local_path
@@ -17,39 +17,75 @@ IDENTITY_FILE = "kmini.json"
 """Names the cluster and the topics that a checkpoint's offsets belong to, and has an id of the pipeline. It lies beside
 Spark's files; Spark ignores it."""
 
+SHOWN_WHEN_CLOSED = "fs.capability.outputstream.abortable"
+"""Hadoop's name for what file systems of object stores can: a file that is being written is not there yet."""
+
 
 class SparkFiles:
     """A checkpoint on a file system that Spark knows: HDFS, an object store."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         self._location = location.rstrip("/")
+        self._spark: Any = spark
         self._jvm: Any = spark._jvm
-        self._file_system = self._path("").getFileSystem(spark._jsc.hadoopConfiguration())
+        self._configuration = self._spark._jsc.hadoopConfiguration()
+        self._file_system = self._path("").getFileSystem(self._configuration)
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._location}/{name}" if name else self._location)
 
     def names(self, folder: str) -> list[str]:
-        path = self._path(folder)
-        if not self._file_system.exists(path):
+        try:
+            found = self._if_there(folder, lambda: self._file_system.listStatus(self._path(folder)))
+        except FileNotFoundError:
             return []
-        return [status.getPath().getName() for status in self._file_system.listStatus(path)]
+        return [status.getPath().getName() for status in found]
 
     def read(self, name: str) -> bytes:
-        if not self._file_system.exists(self._path(name)):
-            raise FileNotFoundError(f"{self}/{name}")
-        stream = self._file_system.open(self._path(name))
-        try:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-        finally:
-            stream.close()
+        def content() -> bytes:
+            stream = self._file_system.open(self._path(name))
+            try:
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+
+        found: bytes = self._if_there(name, content)
+        return found
 
     def write(self, name: str, content: bytes) -> None:
-        stream = self._file_system.create(self._path(name), True)
+        """Write a file, all of it or nothing, and so that readers see the former one or this one.
+
+        An object store shows a file when it is closed; to rename one there is to delete the former one first. On
+        another file system a file is renamed into its place.
+        """
+        path = self._path(name)
+        is_store = self._file_system.hasPathCapability(path, SHOWN_WHEN_CLOSED)
+        written = path if is_store else self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.tmp")
+        stream = self._file_system.create(written, True)
         try:
             stream.write(bytearray(content))
         finally:
             stream.close()
+        if not is_store:
+            hadoop = self._jvm.org.apache.hadoop.fs
+            options = self._spark._sc._gateway.new_array(hadoop.Options.Rename, 1)
+            options[0] = hadoop.Options.Rename.OVERWRITE
+            hadoop.FileContext.getFileContext(path.toUri(), self._configuration).rename(written, path, options)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        self._file_system.delete(self._path(name), False)
+
+    def _if_there(self, name: str, ask: Callable[[], Any]) -> Any:
+        """The answer of a file system; each question costs a request. Raises FileNotFoundError."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return ask()
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
+                raise FileNotFoundError(f"{self}/{name}") from None
+            raise
 
     def __str__(self) -> str:
         return self._location
@@ -71,7 +107,7 @@ def read_identity(files: CheckpointFiles) -> dict[str, Any]:
 
 
 def write_identity(files: CheckpointFiles, identity: Mapping[str, Any]) -> None:
-    """Write `IDENTITY_FILE`; on this machine all of it or nothing."""
+    """Write `IDENTITY_FILE`, all of it or nothing."""
     content = json.dumps(dict(identity), indent=1).encode()
     if isinstance(files, SparkFiles):
         files.write(IDENTITY_FILE, content)

@@ -20,7 +20,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..admin import AdminError, DeletedRecords
-from .spark_checkpoint import CheckpointError, CheckpointFiles, kafka_sources, last_commit, read_processed
+from .spark_checkpoint import (
+    CheckpointError,
+    CheckpointFiles,
+    LocalFiles,
+    kafka_sources,
+    last_commit,
+    read_processed,
+)
 
 log = logging.getLogger("kmini.pipeline")
 
@@ -30,6 +37,8 @@ CHECK_EVERY_S = 0.1
 """Seconds between checks of the checkpoints. A check that finds no new commit lists one folder."""
 ASK_GROUPS_EVERY_S = 1.0
 """Least seconds between two requests for a group's committed offsets."""
+LOOK_ELSEWHERE_EVERY_S = 1.0
+"""Least seconds between two looks at a checkpoint that is not on this machine: an object store bills each."""
 
 
 class DeletesRecords(Protocol):
@@ -57,6 +66,9 @@ class TopicConsumer(Protocol):
         """For each partition, the offset before which every record is processed and never read again. A missing
         partition may be read from its beginning. Raises `CheckpointError`, `AdminError` or OSError if it is unknown."""
 
+    def look_again(self) -> None:
+        """Have the next `processed` answer by what is there then, however recent the last look is."""
+
     def make_durable(self) -> None:
         """Make the last result of `processed` survive a power loss. Raises OSError."""
 
@@ -64,21 +76,32 @@ class TopicConsumer(Protocol):
 class StageConsumer:
     """A stage. Its checkpoint holds its offsets."""
 
-    def __init__(self, name: str, files: CheckpointFiles, sync: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        name: str,
+        files: CheckpointFiles,
+        sync: Callable[[], None] = lambda: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`sync` brings the stage's files to the disk."""
         self.name = f"stage {name}"
         self._files = files
         self._sync = sync
+        self._now = now
+        self._look_every_s = 0.0 if isinstance(files, LocalFiles) else LOOK_ELSEWHERE_EVERY_S
+        self._looked_at = float("-inf")
         self._commit: int | None = None
         self._offsets: Mapping[tuple[str, int], int] = {}
         self._is_durable = False
 
     def processed(self, topic: str) -> dict[int, int]:
-        commit = last_commit(self._files)
-        if commit != self._commit:
+        is_due = self._now() - self._looked_at >= self._look_every_s
+        if is_due and last_commit(self._files) != self._commit:
             found = read_processed(self._files)
             self._commit, self._offsets = (found.batch_id, found.offsets) if found else (None, {})
             self._is_durable = False
+        if is_due:
+            self._looked_at = self._now()
         return {partition: offset for (name, partition), offset in self._offsets.items() if name == topic}
 
     def position(self, topic: str) -> dict[int, int]:
@@ -89,6 +112,9 @@ class StageConsumer:
                 if name == topic:
                     began[partition] = min(offset, began.get(partition, offset))
         return began | self.processed(topic)
+
+    def look_again(self) -> None:
+        self._looked_at = float("-inf")
 
     def make_durable(self) -> None:
         if not self._is_durable:
@@ -115,6 +141,9 @@ class GroupConsumer:
             self._offsets = self._admin.committed(self._group, topic, self._partitions)
             self._asked_at = self._now()
         return self._offsets
+
+    def look_again(self) -> None:
+        self._asked_at = float("-inf")
 
     def make_durable(self) -> None:
         """Does nothing: the broker stores committed offsets."""
@@ -202,8 +231,10 @@ class Purger:
 
     def purge(self, *, at_once: bool = False) -> int:
         """Delete the processed records; return the number of purged partitions. `at_once` ignores the pause after a
-        refusal."""
+        refusal, and looks at every consumer anew."""
         with self._lock:
+            for consumer in (one for topic in self.topics for one in topic.consumers if at_once):
+                consumer.look_again()
             return sum(self._purge(topic) for topic in self.topics if at_once or topic.retry_at <= self._now())
 
     def has_room(self, name: str, limit: int) -> bool:

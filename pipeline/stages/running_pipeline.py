@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..admin import Admin, AdminError, TopicDescription
 from .checkpoint_files import checkpoint_files, read_identity, write_identity
-from .checkpoint_lock import CheckpointInUseError, CheckpointLock
+from .checkpoint_lock import CheckpointInUseError, CheckpointLease, CheckpointLock, lock_checkpoint
 from .declaration import Batches, Files, PipelineDeclaration, Stage
 from .declared_topics import TopicRefusedError, prepare_topics
 from .durable import stage_sync
@@ -90,7 +90,7 @@ class Running:
         """Stages that have not started for good. With `available_now` a stage does when those before it have ended."""
         self._late_rows = {stage.name: LateRows() for stage in self._stages}
         self._stops_writing = threading.Event()
-        self._locks: list[CheckpointLock] = []
+        self._locks: list[CheckpointLock | CheckpointLease] = []
         self._thread: PurgeThread | None = None
         self._purger: Purger | None = None
         self._has_failed_to_report = False
@@ -161,7 +161,11 @@ class Running:
         return not self._waiting and not any(query.isActive for query in self._queries.values())
 
     def check(self) -> None:
-        """Raise `PipelineError` for the first stage that failed."""
+        """Raise `PipelineError` for the first stage that failed, or whose checkpoint another query has taken."""
+        for stage, lock in zip(self._stages, self._locks, strict=False):
+            if lock.is_lost:
+                location = self.pipeline.checkpoint_of(stage)
+                raise PipelineError(f"{stage} failed: another query has taken its checkpoint {location}")
         for stage in self._stages:
             query = self._queries.get(stage.name)
             if query is not None and not query.isActive and (error := query.exception()) is not None:
@@ -259,7 +263,7 @@ class Running:
         """Lock a stage's checkpoint."""
         self._check_stop()
         location = self.pipeline.checkpoint_of(stage)
-        self._locks.append(CheckpointLock(self._spark, location))
+        self._locks.append(lock_checkpoint(self._spark, location))
         return checkpoint_files(self._spark, location)
 
     def _identify(

@@ -82,3 +82,19 @@ def test_a_checkpoint_elsewhere_is_read_through_spark(spark: SparkSession, tmp_p
     assert checkpoint_files.read_identity(files) == identity
     assert json.loads((tmp_path / "checkpoint" / "kmini.json").read_text())["cluster_id"] == "c"
     assert files.names("") == ["kmini.json"]
+    checkpoint_files.write_identity(files, {"cluster_id": "d"})
+    assert checkpoint_files.read_identity(files) == {"cluster_id": "d"}
+    files.delete("kmini.json")
+    assert files.names("") == []
+
+
+def test_two_pipelines_do_not_write_one_checkpoint_elsewhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one finds that the first one renews its lease."""
+    monkeypatch.setattr(checkpoint_lock, "RENEW_EVERY_S", 0.1)
+    first = checkpoint_lock.CheckpointLease(SparkFiles(spark, f"file:{tmp_path}/checkpoint"))
+    with pytest.raises(checkpoint_lock.CheckpointInUseError, match="is in use: process"):
+        checkpoint_lock.CheckpointLease(SparkFiles(spark, f"file:{tmp_path}/checkpoint"))
+    first.release()
+    checkpoint_lock.CheckpointLease(SparkFiles(spark, f"file:{tmp_path}/checkpoint")).release()

@@ -62,6 +62,9 @@ class Reader:
     def processed(self, topic: str) -> Mapping[int, int]:
         return self.offsets
 
+    def look_again(self) -> None:
+        """It is asked each time."""
+
     def make_durable(self) -> None:
         if self.fault is not None:
             raise self.fault
@@ -334,3 +337,37 @@ def test_a_topic_that_another_pipeline_has_taken_over_is_not_purged(broker: Brok
     assert Purger(broker, [purged], ownership=Taken()).purge() == 0
     assert broker.requests == []
     assert purged.problem == "pipeline 'other' has taken it over"
+
+
+class Counted:
+    """A checkpoint elsewhere, which counts how often its commits are looked at."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._files = LocalFiles(checkpoint)
+        self.looks = 0
+
+    def names(self, folder: str) -> list[str]:
+        self.looks += folder == "commits"
+        return self._files.names(folder)
+
+    def read(self, name: str) -> bytes:
+        return self._files.read(name)
+
+
+def test_a_checkpoint_elsewhere_is_looked_at_once_a_second_and_at_the_end(
+    broker: Broker, checkpoint: Path, clock: Clock
+) -> None:
+    stage_at(checkpoint, 60)
+    files = Counted(checkpoint)
+    purger = Purger(broker, [topic(StageConsumer("s", files, now=clock), partitions=1)], now=clock)
+    purger.purge()
+    assert broker.starts == {("t", 0): 60}
+    looks = files.looks
+    for _ in range(20):
+        purger.purge()
+    assert files.looks == looks
+    clock.now += purge.LOOK_ELSEWHERE_EVERY_S
+    purger.purge()
+    assert files.looks == looks + 1
+    purger.purge(at_once=True)
+    assert files.looks == looks + 2

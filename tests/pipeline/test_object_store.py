@@ -1,0 +1,180 @@
+"""Checkpoints and output in an object store: a driver is killed, and another one goes on. The store is moto's S3."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("confluent_kafka")
+
+from support.pipeline_cluster import Cluster
+from support.server_process import StartServer
+from support.until import until
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1200)]
+
+FETCHED = Path(__file__).resolve().parents[2] / ".peers" / "object-store"
+WITHIN_S = 240.0
+PROGRAM = """
+import sys
+from kmini.pipeline import Files, Kafka, Pipeline, Stage, Topic
+
+def text(frame):
+    return frame.selectExpr("cast(value as string) value", "partition", "offset")
+
+if __name__ == "__main__":
+    servers, store, jars, *available_now = sys.argv[1:]
+    Pipeline(
+        "p",
+        [
+            Stage("s", lambda frame: frame.select("value"), reads="in", writes="between"),
+            Stage("t", text, reads="between", writes=Files("s3a://bucket/out")),
+        ],
+        topics=[Topic("between", 1)],
+        kafka=Kafka(servers),
+        checkpoints="s3a://bucket/checkpoints",
+        spark_settings={
+            "spark.jars": jars,
+            "spark.master": "local[2]",
+            "spark.driver.memory": "512m",
+            "spark.hadoop.fs.s3a.endpoint": store,
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.access.key": "key",
+            "spark.hadoop.fs.s3a.secret.key": "secret",
+        },
+    ).run(available_now=bool(available_now))
+"""
+
+
+class Store:
+    """A server of S3 with an empty bucket; its log has a line for each request."""
+
+    def __init__(self, directory: Path) -> None:
+        self.log = directory / "store.log"
+        program = FETCHED / "venv" / "bin" / "moto_server"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [str(program), "-H", "127.0.0.1", "-p", "0"],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "NO_COLOR": "1"},
+            )
+        until(lambda: "Running on " in self.log.read_text(), self.log.read_text, timeout_s=60.0)
+        self.address = self.log.read_text().split("Running on ")[1].split()[0]
+        self.ask("PUT", "bucket")
+
+    def ask(self, method: str, path: str) -> bytes:
+        request = urllib.request.Request(f"{self.address}/{path}", method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            content: bytes = answer.read()
+        return content
+
+    def keys(self, prefix: str) -> list[str]:
+        listed = self.ask("GET", f"bucket?list-type=2&prefix={prefix}").decode()
+        return [part.split("</Key>")[0] for part in listed.split("<Key>")[1:]]
+
+    def requests(self, part: str) -> int:
+        return sum(part in line for line in self.log.read_text().splitlines())
+
+
+@pytest.fixture
+def store(need_spark: None, tmp_path: Path) -> Iterator[Store]:
+    if not (FETCHED / ".complete").exists():
+        pytest.skip("there is no .peers/object-store (`make object-store` fetches it)")
+    store = Store(tmp_path)
+    yield store
+    store.process.kill()
+    store.process.wait(30)
+
+
+class Driver:
+    """A program that runs the pipeline, in a process group of its own with its JVM."""
+
+    def __init__(self, cluster: Cluster, store: Store, directory: Path, *more: str) -> None:
+        file = directory / "program.py"
+        file.write_text(PROGRAM)
+        jars = ",".join(map(str, sorted(FETCHED.glob("*.jar"))))
+        self.log = directory / "driver.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(file), cluster.servers, store.address, jars, *more],
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:]
+
+
+@pytest.fixture
+def cluster(start_server: StartServer) -> Cluster:
+    return Cluster(start_server().bootstrap_servers)
+
+
+@pytest.fixture
+def start(store: Store, cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Driver]]:
+    started: list[Driver] = []
+
+    def start_driver(*more: str) -> Driver:
+        started.append(Driver(cluster, store, tmp_path, *more))
+        return started[-1]
+
+    yield start_driver
+    for driver in started:
+        driver.kill()
+
+
+def test_a_killed_driver_is_taken_up_by_another_one_out_of_an_object_store(
+    store: Store, cluster: Cluster, start: Callable[..., Driver]
+) -> None:
+    """The second one waits until the lease of the first one has expired."""
+    cluster.create("in")
+    values = [str(number) for number in range(500)]
+    cluster.send("in", *values)
+    first = start()
+    until(lambda: store.keys("checkpoints/t/commits/0"), first.text, timeout_s=WITHIN_S)
+    until(lambda: cluster.bounds("between")[0] > 0, first.text, timeout_s=WITHIN_S)
+    refused = start()
+    assert refused.process.wait(WITHIN_S) == 1, refused.text()
+    assert "s3a://bucket/checkpoints/s is in use: process" in refused.text()
+    cluster.send("in", "last")
+    first.kill()
+    second = start("--available-now")
+    assert second.process.wait(WITHIN_S) == 0, second.text()
+    start, end = cluster.bounds("between")
+    assert start == end >= len(values) + 1
+    assert not store.keys("checkpoints/s/kmini.lease")
+    assert sorted(written(store)) == sorted({*values, "last"})
+
+
+def written(store: Store) -> set[str]:
+    """The values in the files that Spark's log of the output names."""
+    import io
+    import json
+
+    import pyarrow.parquet as parquet
+
+    found: set[str] = set()
+    for key in store.keys("out/_spark_metadata/"):
+        for line in store.ask("GET", f"bucket/{key}").decode().splitlines()[1:]:
+            path = json.loads(line)["path"].removeprefix("s3a://")
+            rows = parquet.read_table(io.BytesIO(store.ask("GET", path))).to_pylist()
+            found |= {row["value"] for row in rows}
+    return found
