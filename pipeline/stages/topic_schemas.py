@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MALFORMED = "kmini_malformed"
 """The field in which Spark keeps the text of a malformed value. No field of a schema may have this name."""
+PARSED = "kmini_parsed"
+"""A column within this module."""
 DEAD_LETTER_HEADERS = ("topic", "partition", "offset", "reason")
 """The headers of a dead letter beside those of the record, each with "kmini.malformed." before it."""
 READ_AS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": MALFORMED, "allowSingleQuotes": "false"}
@@ -35,21 +37,21 @@ def decoded(frame: DataFrame, topic: Topic) -> DataFrame:
     the topic has dead letters; otherwise it fails the query, with topic, partition and offset."""
     from pyspark.sql import functions as F
 
-    parsed, is_malformed = _parsed(topic)
+    frame, is_malformed = _parsed(frame, topic)
     if isinstance(topic.malformed, DeadLetters):
         frame = frame.where(~is_malformed)
     else:
         place = [F.lit(f"topic {topic.name}, partition "), F.col("partition"), F.lit(", offset "), F.col("offset")]
         told = F.concat(*place, F.lit(f": {_reason(topic)}"))
         frame = frame.where(F.when(is_malformed, F.raise_error(told).cast("boolean")).otherwise(F.lit(True)))
-    return frame.withColumn("value", parsed.dropFields(MALFORMED))
+    return frame.withColumn("value", F.col(PARSED).dropFields(MALFORMED)).drop(PARSED)
 
 
 def dead_letters(frame: DataFrame, topic: Topic) -> DataFrame:
     """The malformed records among those of the topic, with headers that say where they come from and why."""
     from pyspark.sql import functions as F
 
-    _, is_malformed = _parsed(topic)
+    frame, is_malformed = _parsed(frame, topic)
     texts = (F.lit(topic.name), F.col("partition"), F.col("offset"), F.lit(_reason(topic)))
     added = [
         F.struct(F.lit(f"kmini.malformed.{name}").alias("key"), text.cast("string").cast("binary").alias("value"))
@@ -88,16 +90,18 @@ def schema_of(topic: Topic) -> StructType:
     return found
 
 
-def _parsed(topic: Topic) -> tuple[Column, Column]:
-    """The struct of a value, with the field `MALFORMED`, and whether the value is malformed."""
+def _parsed(frame: DataFrame, topic: Topic) -> tuple[DataFrame, Column]:
+    """The frame with the column `PARSED`, the struct of a value with the field `MALFORMED`, and whether a value is
+    malformed."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     text = F.col("value").cast("string")
     schema = StructType([*schema_of(topic).fields]).add(MALFORMED, "string")
-    parsed = F.from_json(text, schema, READ_AS)
-    is_wrong = parsed.isNull() | parsed[MALFORMED].isNotNull() | ~F.is_valid_utf8(text)
-    return parsed, F.col("value").isNotNull() & is_wrong
+    # A filter goes below a projection and parses again; nothing goes below a generator, so each value is parsed once.
+    frame = frame.select("*", F.explode(F.array(F.from_json(text, schema, READ_AS))).alias(PARSED))
+    is_wrong = F.col(PARSED).isNull() | F.col(PARSED)[MALFORMED].isNotNull() | ~F.is_valid_utf8(text)
+    return frame, F.col("value").isNotNull() & is_wrong
 
 
 def _fields(schema: StructType) -> dict[str, str]:
