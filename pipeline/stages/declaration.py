@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..clients import Kafka
 from .locations import HAS_SCHEME
@@ -56,8 +56,16 @@ class DeclarationError(Exception):
 
 
 @dataclass(frozen=True)
+class DeadLetters:
+    """Malformed records of a topic go to another topic of the pipeline: key, value, headers and timestamp as they were,
+    and the headers `kmini.malformed.topic`, `.partition`, `.offset` and `.reason`. A stage of its own writes them."""
+
+    topic: str
+
+
+@dataclass(frozen=True)
 class Topic:
-    """A topic of a pipeline, and how it is created and purged."""
+    """A topic of a pipeline, how it is created and purged, and what its values are."""
 
     name: str
     partitions: int | None = None
@@ -71,6 +79,12 @@ class Topic:
     reads it, and its `cleanup.policy` is not `compact`."""
     consumer_groups: Sequence[str] = ()
     """Groups outside the pipeline that read the topic too: records they have not committed are not purged."""
+    schema: str | None = None
+    """The fields of a value, a JSON object, as Spark's DDL: "user string, at timestamp". Stages then read and write
+    `value` as a struct of them. None: `value` is bytes."""
+    malformed: Literal["stop"] | DeadLetters = "stop"
+    """What becomes of a record whose value is not as `schema` says: it stops the stages that read it, or is written to
+    a topic of dead letters and left out."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +143,30 @@ class Stage:
         return f"stage {self.name!r} (reads {reads}, writes {self.topic_written or sink})"
 
 
+def _as_they_are(dead_letters: DataFrame) -> DataFrame:
+    return dead_letters
+
+
+@dataclass(frozen=True)
+class DeadLetterStage(Stage):
+    """Writes the malformed records of one topic to its topic of dead letters. A pipeline adds it by itself."""
+
+    @classmethod
+    def of(cls, topic: str, dead_letters: DeadLetters, readers: Sequence[Stage]) -> DeadLetterStage:
+        """It reads with the options of the readers, but from the beginning: a start at the end would be another one
+        than theirs. Raises `DeclarationError` if their options differ."""
+        options = readers[0].source_options
+        if any(reader.source_options != options for reader in readers):
+            names = " and ".join(repr(reader.name) for reader in readers)
+            raise DeclarationError(
+                f"stages {names} read topic {topic!r} with different source_options: "
+                "its dead letters would not be those of both"
+            )
+        kept = {key: value for key, value in options.items() if not key.lower().startswith("starting")}
+        name = f"{topic}-dead-letters"
+        return cls(name, _as_they_are, reads=topic, writes=dead_letters.topic, source_options=kept)
+
+
 @dataclass(frozen=True)
 class PipelineDeclaration:
     """Stages joined by topics. Raises `DeclarationError` where they do not fit together. `Pipeline` can also run."""
@@ -152,9 +190,21 @@ class PipelineDeclaration:
     """Settings of a session that is started for this pipeline."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", self._with_dead_letters())
         for check in (_check_stages, _check_topics, _check_options, _check_checkpoints):
             check(self)
         self.in_order()
+
+    def _with_dead_letters(self) -> Sequence[Stage]:
+        """The stages, and one for the dead letters of each topic that has some and is read."""
+        given = [stage for stage in self.stages if not isinstance(stage, DeadLetterStage)]
+        added = [
+            DeadLetterStage.of(topic.name, topic.malformed, readers)
+            for topic in self.topics
+            if isinstance(topic.malformed, DeadLetters)
+            and (readers := [stage for stage in given if topic.name in stage.topics_read])
+        ]
+        return (*given, *added)
 
     def in_order(self) -> tuple[Stage, ...]:
         """The stages, each after the stages that write its topics. Raises `DeclarationError` for a cycle."""
@@ -264,6 +314,20 @@ def _check_topics(pipeline: PipelineDeclaration) -> None:
             raise DeclarationError(f"topic {topic.name!r} has {topic.partitions} partitions: at least 1")
         if isinstance(topic.consumer_groups, str):
             raise DeclarationError(f"topic {topic.name!r}: consumer_groups is a list, ({topic.consumer_groups!r},)")
+        if topic.schema is not None and not topic.schema.strip():
+            raise DeclarationError(f'topic {topic.name!r} has an empty schema: "user string, at timestamp"')
+        if topic.malformed != "stop" and not isinstance(topic.malformed, DeadLetters):
+            raise DeclarationError(
+                f'topic {topic.name!r}: malformed={topic.malformed!r} is neither "stop" nor DeadLetters'
+            )
+        if isinstance(topic.malformed, DeadLetters):
+            if topic.schema is None:
+                raise DeclarationError(f"topic {topic.name!r} has dead letters and no schema that says which these are")
+            if not topic.malformed.topic or pipeline.topic(topic.malformed.topic).schema is not None:
+                raise DeclarationError(
+                    f"topic {topic.name!r}: its dead letters need a topic without a schema, "
+                    f"not {topic.malformed.topic!r}"
+                )
         if topic.purge and not pipeline.readers(topic.name):
             raise DeclarationError(f"topic {topic.name!r} is to be purged, and no stage reads it")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..admin import Admin, AdminError, TopicDescription
 from .checkpoint_files import checkpoint_files, read_identity, write_identity
 from .checkpoint_lock import CheckpointInUseError, CheckpointLease, CheckpointLock, lock_checkpoint
-from .declaration import Batches, Files, PipelineDeclaration, Stage
+from .declaration import Batches, DeadLetterStage, Files, PipelineDeclaration, Stage
 from .declared_topics import TopicRefusedError, prepare_topics
 from .durable import stage_sync
 from .pipeline_progress import LateRows, Progress, StageProgress, Watcher, stage_progress, topic_progress
@@ -27,6 +27,7 @@ from .purge import GroupConsumer, Purger, PurgeThread, StageConsumer, TopicConsu
 from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned, read_processed
 from .topic_frames import for_sink, from_topic
 from .topic_owner import Owner, TopicOwnedError, TopicOwnership
+from .topic_schemas import SchemaError, dead_letters, decoded, encoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -239,24 +240,37 @@ class Running:
         """The DataFrame that a stage's function returns for the stage's sources."""
         self._check_stop()
         frames: list[DataFrame] = []
+        frame: DataFrame
         for source in stage.sources:
             if isinstance(source, str):
                 options = self.pipeline.kafka.spark_options() | dict(stage.source_options)
                 limit = self.pipeline.max_offsets_per_trigger
                 if limit is not None and not LIMITS & {key.lower() for key in options}:
                     options["maxOffsetsPerTrigger"] = str(limit)
-                frames.append(from_topic(self._spark, source, options, is_ours=self.pipeline.is_between(source)))
+                frame = from_topic(self._spark, source, options, is_ours=self.pipeline.is_between(source))
+                frames.append(self._values(stage, source, frame))
             else:
                 frames.append(_guarded(stage, lambda source=source: source(self._spark)))  # type: ignore[misc]
-        frame: DataFrame = _guarded(stage, lambda: stage.function(*frames))
+        frame = _guarded(stage, lambda: stage.function(*frames))
         if not getattr(frame, "isStreaming", False):
             kind = "a DataFrame that does not stream" if hasattr(frame, "isStreaming") else f"{type(frame).__name__}"
             raise PipelineError(f"{stage} failed: its function returned {kind}")
         if stage.topic_written is None:
             return frame
+        topic = self.pipeline.topic(stage.topic_written)
         try:
-            return for_sink(frame)
-        except ValueError as error:
+            return for_sink(frame if topic.schema is None else encoded(frame, topic))
+        except (SchemaError, ValueError) as error:
+            raise PipelineError(f"{stage} failed: {error}") from None
+
+    def _values(self, stage: Stage, source: str, frame: DataFrame) -> DataFrame:
+        """The records of a topic with values as its schema says. Raises `PipelineError` for a schema that is none."""
+        topic = self.pipeline.topic(source)
+        if topic.schema is None:
+            return frame
+        try:
+            return dead_letters(frame, topic) if isinstance(stage, DeadLetterStage) else decoded(frame, topic)
+        except SchemaError as error:
             raise PipelineError(f"{stage} failed: {error}") from None
 
     def _checkpoint(self, stage: Stage) -> CheckpointFiles:
@@ -279,11 +293,33 @@ class Running:
             read_processed(files[stage.name])  # a format that purges could not read is refused here
             check_identity(stage, files[stage.name], cluster_id, read[stage.name])
         for stage in self._stages:
-            write_identity(
-                files[stage.name],
-                {"cluster_id": cluster_id, "topic_ids": read[stage.name], "pipeline_id": owner.id},
-            )
+            if isinstance(stage, DeadLetterStage):
+                self._check_schema(stage, files)
+        for stage in self._stages:
+            identity: dict[str, Any] = {
+                "cluster_id": cluster_id,
+                "topic_ids": read[stage.name],
+                "pipeline_id": owner.id,
+            }
+            if isinstance(stage, DeadLetterStage):
+                identity["schema"] = pipeline.topic(stage.topics_read[0]).schema
+            write_identity(files[stage.name], identity)
         return owner
+
+    def _check_schema(self, stage: DeadLetterStage, files: Mapping[str, CheckpointFiles]) -> None:
+        """Raise `PipelineError` if the schema of a topic with dead letters is another one than before, and its readers
+        have not processed the same records: a record that the former schema refuses and the new one takes would be left
+        out by one stage and written by none."""
+        (topic,) = stage.topics_read
+        former, schema = read_identity(files[stage.name]).get("schema"), self.pipeline.topic(topic).schema
+        readers = self.pipeline.readers(topic)
+        processed = [StageConsumer(reader.name, files[reader.name]).processed(topic) for reader in readers]
+        if former not in (None, schema) and any(one != processed[0] for one in processed):
+            names = ", ".join(reader.name for reader in readers)
+            raise PipelineError(
+                f"topic {topic!r} has schema {schema!r}, and its stages ({names}) are at different records "
+                f"with {former!r}: run the pipeline with that one and --available-now, then change it"
+            )
 
     def _is_limited(self, topic: str) -> bool:
         """Whether the stage that writes a topic waits while that holds too many records."""
@@ -454,6 +490,8 @@ PYTHON_ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.
 def reason(text: str) -> str:
     """The line of Spark's error text that states the cause."""
     text = text.split("=== Streaming Query ===")[0].split("Driver stacktrace:")[0]
+    if told := re.search(r"\[USER_RAISED_EXCEPTION\] ([^\n]*?)(?: SQLSTATE: |\n|$)", text):
+        return _one_line(told[1])
     if "Traceback (most recent call last)" in text:
         # The last traceback is the innermost; the line after its frames names the exception.
         raised = PYTHON_ERROR.findall(text.rsplit("Traceback (most recent call last)", 1)[1])

@@ -84,7 +84,7 @@ def test_a_purge_is_caught_up_with_at_the_start(
     cluster.send("in", *"abc")
     stages = [Stage("s", same, reads="in", writes="between"), Stage("t", same, reads="between", writes=Files("out"))]
     with monkeypatch.context() as patched:
-        patched.setattr(running_module, "_purges", lambda *_: [])
+        patched.setattr(running_module, "topic_purges", lambda *_: [])
         piped(*stages).run(available_now=True, spark=spark)
     assert cluster.bounds("between") == (0, 3)
     begun: list[tuple[int, int]] = []
