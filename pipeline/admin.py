@@ -81,6 +81,7 @@ class Admin:
             "log_level": "2",
             "logger": SILENT_LOG,
             "client.id": "kmini-pipeline",
+            "allow.auto.create.topics": False,  # asking for the leaders of a deleted topic does not make it anew
             "error_cb": self._on_error,
         }
         try:
@@ -173,13 +174,26 @@ class Admin:
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def _offsets(self, topic: str, partitions: int, spec: Any) -> dict[int, int]:
-        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
+        try:
+            self._look_up_leaders([topic])
+        except KafkaException as error:
+            raise _admin_error(error.args[0], f"topic {topic}") from None
         requested = {TopicPartition(topic, partition): spec for partition in range(partitions)}
         futures = self._client.list_offsets(
             requested, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.timeout_s
         )
-        return {one.partition: self._result(future, f"topic {topic}").offset for one, future in futures.items()}
+        offsets = {one.partition: self._result(future, f"topic {topic}").offset for one, future in futures.items()}
+        if missing := [partition for partition, offset in offsets.items() if offset < 0]:
+            raise AdminError("LEADER_NOT_AVAILABLE", "no offset from its leader", f"{topic}-{missing[0]}")
+        return offsets
+
+    def _look_up_leaders(self, topics: Iterable[str]) -> None:
+        """Ask which brokers lead these topics. Without it librdkafka sends requests to a leader that has died, each of
+        which times out, until it asks by itself after some minutes. Raises `KafkaException`."""
+        for topic in topics:
+            self._client.list_topics(topic, timeout=self.timeout_s)
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The committed offsets of a consumer group; a partition without a commit is missing."""
@@ -224,6 +238,7 @@ class Admin:
 
         requested = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         try:
+            self._look_up_leaders({topic for topic, _ in offsets})
             futures = self._client.delete_records(
                 requested, request_timeout=self.timeout_s, operation_timeout=self.timeout_s
             )

@@ -15,11 +15,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from support.until import until
 
-WITHIN_S = 150.0
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+WITHIN_S = 240.0
 """So long a driver may take to start and to come to where it is killed, on a machine with much else to do."""
 
 SMALL = [
@@ -112,6 +115,22 @@ def thread_states(group: int) -> list[str]:
     return [state for state in states if state not in "ZX"]
 
 
+def log_bounds(client: Consumer, topic: str) -> list[tuple[int, int]]:
+    """The first offset of each of two partitions and the one after the last; zeros for a topic that is not there yet,
+    and nothing where a partition has no leader."""
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+    try:
+        return [client.get_watermark_offsets(TopicPartition(topic, number), timeout=10) for number in range(2)]
+    except KafkaException as error:
+        code = error.args[0].code()
+    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
+        return [(0, 0), (0, 0)]
+    with suppress(KafkaException):
+        client.list_topics(topic, timeout=10)  # else the client goes on asking a leader that is gone
+    return []
+
+
 class RunningPipeline:
     """A pipeline, the records that are sent to it, and its drivers, one after the other."""
 
@@ -180,16 +199,7 @@ class RunningPipeline:
 
     def bounds(self, topic: str) -> list[tuple[int, int]]:
         """The first offset of each partition and the one after the last; waits while a partition has no leader."""
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
-
-        def ask() -> list[tuple[int, int]]:
-            try:
-                return [self._looks.get_watermark_offsets(TopicPartition(topic, one), timeout=30) for one in range(2)]
-            except KafkaException as error:
-                missing = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
-                return [(0, 0), (0, 0)] if error.args[0].code() in missing else []
-
-        return until(ask, lambda: f"the bounds of {topic}")
+        return until(lambda: log_bounds(self._looks, topic), lambda: f"the bounds of {topic}")
 
     def starts(self, topic: str) -> list[int]:
         return [start for start, _ in self.bounds(topic)]
@@ -339,17 +349,16 @@ class PurgeWatch:
         self.ahead: list[str] = []
 
     def _run(self) -> None:
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
+        from confluent_kafka import Consumer
 
         client = Consumer({"bootstrap.servers": self._pipeline.servers, "group.id": "watches", "log_level": "2"})
         before: dict[str, list[int]] = {}
         try:
             while not self._stop.wait(LOOK_EVERY_S):
                 for topic in self._pipeline.purged:
-                    with suppress(KafkaException):
-                        places = [TopicPartition(topic, number) for number in range(2)]
-                        starts = [client.get_watermark_offsets(place, timeout=5)[0] for place in places]
-                        ends = self._pipeline.processed(topic)
+                    starts = [start for start, _ in log_bounds(client, topic)]
+                    ends = self._pipeline.processed(topic)
+                    if starts:
                         if any(start > end for start, end in zip(starts, ends, strict=True)):
                             self.ahead.append(f"{topic} begins at {starts}, processed are {ends}")
                         self.looks += 1
