@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,9 @@ class Admin:
             "error_cb": self._on_error,
         }
         try:
-            self._client = AdminClient({**ours, **kafka.admin_config()})
+            config = {**ours, **kafka.admin_config()}
+            self._new_client: Callable[[], AdminClient] = lambda: AdminClient(config)
+            self._client = self._new_client()
         except SettingsError as error:
             raise AdminError("settings", str(error)) from None
         except KafkaException as error:
@@ -201,7 +203,7 @@ class Admin:
 
         request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number) for number in partitions])
         futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._result(futures[group], f"group {group}")
+        answer = self._group_result(futures, group)
         offsets = {}
         for one in answer.topic_partitions or ():
             if one.error is not None:
@@ -217,7 +219,7 @@ class Admin:
 
         request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0) for topic in topics])
         futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._result(futures[group], f"group {group}")
+        answer = self._group_result(futures, group)
         return {one.topic: one.metadata for one in answer.topic_partitions or () if one.metadata}
 
     def commit_metadata(self, group: str, metadata: Mapping[str, str]) -> None:
@@ -227,7 +229,7 @@ class Admin:
         offsets = [TopicPartition(topic, 0, 0, metadata=text) for topic, text in metadata.items()]
         request = ConsumerGroupTopicPartitions(group, offsets)
         futures = self._client.alter_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._result(futures[group], f"group {group}")
+        answer = self._group_result(futures, group)
         for one in answer.topic_partitions or ():
             if one.error is not None:
                 raise _admin_error(one.error, f"group {group}, topic {one.topic}")
@@ -258,6 +260,16 @@ class Admin:
         """librdkafka reports an error of a connection, which it retries for ever, even with a wrong password."""
         if error.name() in LOGIN_ERRORS:
             self._login_error = error
+
+    def _group_result(self, futures: dict[str, Any], group: str) -> Any:
+        """The answer of a group's coordinator. After a time-out the next call has a new client: this one would go on
+        asking the broker that was the coordinator, and librdkafka aborts the process when that answers after all."""
+        try:
+            return self._result(futures[group], f"group {group}")
+        except AdminError as error:
+            if error.name in ("TIMED_OUT", "REQUEST_TIMED_OUT"):
+                self._client = self._new_client()
+            raise
 
     def _result(self, future: Any, about: str) -> Any:
         from concurrent.futures import TimeoutError as NotInTime

@@ -148,3 +148,17 @@ def test_a_purge_does_not_make_a_deleted_topic_anew(admin: Admin, broker: Broker
     (outcome,) = admin.delete_before({("deleted", 0): 1}).values()
     assert outcome.error is not None
     assert "deleted" not in broker.topics()
+
+
+def test_after_a_coordinator_did_not_answer_a_group_is_asked_with_a_new_client() -> None:
+    with Cluster(1) as cluster:
+        admin = Admin(Kafka(cluster.bootstrap_servers), timeout_s=5)
+        cluster.create_topic("orders")
+        admin.commit_metadata("owners", {"orders": "me"})
+        client = admin._client
+        cluster.pause(1)
+        with pytest.raises(AdminError, match="TIMED_OUT"):
+            admin.offset_metadata("owners", ["orders"])
+        assert admin._client is not client
+        cluster.reconnect(1)
+        assert admin.offset_metadata("owners", ["orders"]) == {"orders": "me"}

@@ -120,14 +120,12 @@ def log_bounds(client: Consumer, topic: str) -> list[tuple[int, int]]:
     and nothing where a partition has no leader."""
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-    try:
-        return [client.get_watermark_offsets(TopicPartition(topic, number), timeout=10) for number in range(2)]
-    except KafkaException as error:
-        code = error.args[0].code()
-    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
-        return [(0, 0), (0, 0)]
     with suppress(KafkaException):
-        client.list_topics(topic, timeout=10)  # else the client goes on asking a leader that is gone
+        return [client.get_watermark_offsets(TopicPartition(topic, number), timeout=10) for number in range(2)]
+    with suppress(KafkaException):  # without this question the client goes on asking a leader that is gone
+        error = client.list_topics(topic, timeout=10).topics[topic].error
+        if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return [(0, 0), (0, 0)]
     return []
 
 
