@@ -34,7 +34,6 @@ SLEEPS = {
     "tests/broker/replication/test_fetcher.py": "a connection that takes forever, until it is cancelled",
     "tests/clients/test_exactly_once.py": "instances run for a time, and are watched meanwhile",
     "tests/support/group_members.py": "a process that failed writes its stack, before the test fails",
-    "tests/pipeline/test_examples.py": "a driver is fed and watched in one loop, which has a deadline",
 }
 """Test files that sleep, and why that is no guess how long something else takes."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,10 +81,13 @@ class Admin:
             "log_level": "2",
             "logger": SILENT_LOG,
             "client.id": "kmini-pipeline",
+            "allow.auto.create.topics": False,  # asking for the leaders of a deleted topic does not make it anew
             "error_cb": self._on_error,
         }
         try:
-            self._client = AdminClient({**ours, **kafka.admin_config()})
+            config = {**ours, **kafka.admin_config()}
+            self._new_client: Callable[[], AdminClient] = lambda: AdminClient(config)
+            self._client = self._new_client()
         except SettingsError as error:
             raise AdminError("settings", str(error)) from None
         except KafkaException as error:
@@ -173,13 +176,26 @@ class Admin:
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def _offsets(self, topic: str, partitions: int, spec: Any) -> dict[int, int]:
-        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
+        try:
+            self._look_up_leaders([topic])
+        except KafkaException as error:
+            raise _admin_error(error.args[0], f"topic {topic}") from None
         requested = {TopicPartition(topic, partition): spec for partition in range(partitions)}
         futures = self._client.list_offsets(
             requested, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.timeout_s
         )
-        return {one.partition: self._result(future, f"topic {topic}").offset for one, future in futures.items()}
+        offsets = {one.partition: self._result(future, f"topic {topic}").offset for one, future in futures.items()}
+        if missing := [partition for partition, offset in offsets.items() if offset < 0]:
+            raise AdminError("LEADER_NOT_AVAILABLE", "no offset from its leader", f"{topic}-{missing[0]}")
+        return offsets
+
+    def _look_up_leaders(self, topics: Iterable[str]) -> None:
+        """Ask which brokers lead these topics. Without it librdkafka sends requests to a leader that has died, each of
+        which times out, until it asks by itself after some minutes. Raises `KafkaException`."""
+        for topic in topics:
+            self._client.list_topics(topic, timeout=self.timeout_s)
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The committed offsets of a consumer group; a partition without a commit is missing."""
@@ -187,7 +203,7 @@ class Admin:
 
         request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number) for number in partitions])
         futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._result(futures[group], f"group {group}")
+        answer = self._group_result(futures, group)
         offsets = {}
         for one in answer.topic_partitions or ():
             if one.error is not None:
@@ -203,7 +219,7 @@ class Admin:
 
         request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0) for topic in topics])
         futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._result(futures[group], f"group {group}")
+        answer = self._group_result(futures, group)
         return {one.topic: one.metadata for one in answer.topic_partitions or () if one.metadata}
 
     def commit_metadata(self, group: str, metadata: Mapping[str, str]) -> None:
@@ -213,7 +229,7 @@ class Admin:
         offsets = [TopicPartition(topic, 0, 0, metadata=text) for topic, text in metadata.items()]
         request = ConsumerGroupTopicPartitions(group, offsets)
         futures = self._client.alter_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._result(futures[group], f"group {group}")
+        answer = self._group_result(futures, group)
         for one in answer.topic_partitions or ():
             if one.error is not None:
                 raise _admin_error(one.error, f"group {group}, topic {one.topic}")
@@ -224,6 +240,7 @@ class Admin:
 
         requested = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         try:
+            self._look_up_leaders({topic for topic, _ in offsets})
             futures = self._client.delete_records(
                 requested, request_timeout=self.timeout_s, operation_timeout=self.timeout_s
             )
@@ -243,6 +260,16 @@ class Admin:
         """librdkafka reports an error of a connection, which it retries for ever, even with a wrong password."""
         if error.name() in LOGIN_ERRORS:
             self._login_error = error
+
+    def _group_result(self, futures: dict[str, Any], group: str) -> Any:
+        """The answer of a group's coordinator. After a time-out the next call has a new client: this one would go on
+        asking the broker that was the coordinator, and librdkafka aborts the process when that answers after all."""
+        try:
+            return self._result(futures[group], f"group {group}")
+        except AdminError as error:
+            if error.name in ("TIMED_OUT", "REQUEST_TIMED_OUT"):
+                self._client = self._new_client()
+            raise
 
     def _result(self, future: Any, about: str) -> Any:
         from concurrent.futures import TimeoutError as NotInTime

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from kmini import Broker
+from kmini import Broker, Cluster
 from kmini.pipeline.admin import Admin, AdminError, DeletedRecords, describe_error
 from kmini.pipeline.clients import Kafka
 
@@ -119,3 +119,46 @@ def test_errors_have_kafkas_names_in_full() -> None:
     assert describe_error(unknown) == "UNKNOWN_TOPIC_OR_PARTITION: Unknown topic or partition"
     assert describe_error(KafkaError(KafkaError._TRANSPORT)).startswith("TRANSPORT: ")
     assert str(AdminError("NAME", "text", "topic t")) == "NAME: topic t: text"
+
+
+def test_after_its_leader_died_a_partition_is_purged_and_asked_for_its_offsets_at_the_new_one() -> None:
+    with Cluster(3) as cluster:
+        admin = Admin(Kafka(cluster.bootstrap_servers), timeout_s=10)
+        admin.create("orders", 1, replication_factor=3)
+        for value in (b"a", b"b", b"c"):
+            cluster.produce("orders", value)
+        assert admin.delete_before({("orders", 0): 1}) == {("orders", 0): DeletedRecords(1)}
+        cluster.kill(cluster.leader("orders"))
+        assert admin.delete_before({("orders", 0): 2}) == {("orders", 0): DeletedRecords(2)}
+        cluster.kill(cluster.leader("orders"))
+        assert (admin.start_offsets("orders", 1), admin.end_offsets("orders", 1)) == ({0: 2}, {0: 3})
+
+
+def test_offsets_that_no_leader_tells_are_an_error() -> None:
+    with Cluster(2) as cluster:
+        admin = Admin(Kafka(cluster.bootstrap_servers), timeout_s=5)
+        admin.create("orders", 2, replication_factor=1)
+        assert admin.end_offsets("orders", 2) == {0: 0, 1: 0}
+        cluster.kill(cluster.leader("orders"))
+        with pytest.raises(AdminError, match="orders"):
+            admin.end_offsets("orders", 2)
+
+
+def test_a_purge_does_not_make_a_deleted_topic_anew(admin: Admin, broker: Broker) -> None:
+    (outcome,) = admin.delete_before({("deleted", 0): 1}).values()
+    assert outcome.error is not None
+    assert "deleted" not in broker.topics()
+
+
+def test_after_a_coordinator_did_not_answer_a_group_is_asked_with_a_new_client() -> None:
+    with Cluster(1) as cluster:
+        admin = Admin(Kafka(cluster.bootstrap_servers), timeout_s=5)
+        cluster.create_topic("orders")
+        admin.commit_metadata("owners", {"orders": "me"})
+        client = admin._client
+        cluster.pause(1)
+        with pytest.raises(AdminError, match="TIMED_OUT"):
+            admin.offset_metadata("owners", ["orders"])
+        assert admin._client is not client
+        cluster.reconnect(1)
+        assert admin.offset_metadata("owners", ["orders"]) == {"orders": "me"}

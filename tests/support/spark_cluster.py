@@ -7,8 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -60,15 +59,38 @@ class Daemon:
         self.process.wait(30)
 
 
-@dataclass
 class SparkCluster:
-    master: str
-    """The address of the master: spark://HOST:PORT."""
-    workers: list[Daemon]
+    """A master and its workers, of which some may have been killed."""
+
+    def __init__(self, directory: Path, offer: list[str], environment: Mapping[str, str]) -> None:
+        self._directory, self._offer, self._environment = directory, offer, environment
+        self.workers: list[Daemon] = []
+        self._master = Daemon("master.Master", directory / "master.log", environment)
+        try:
+            self.master = self._master.wait_for(r"Starting Spark master at (spark://\S+)")
+            """The address of the master: spark://HOST:PORT."""
+        except BaseException:
+            self.close()
+            raise
+
+    def start_worker(self) -> None:
+        """Begin to start another worker; `await_workers` waits for it."""
+        number = len(self.workers)
+        work = ["--work-dir", str(self._directory / f"work-{number}")]
+        log = self._directory / f"worker-{number}.log"
+        self.workers.append(Daemon("worker.Worker", log, self._environment, *self._offer, *work, self.master))
+
+    def await_workers(self) -> None:
+        for worker in self.workers:
+            worker.wait_for(r"Successfully registered with master (\S+)")
 
     def executors(self) -> list[int]:
         """The number of executors that each worker has started."""
         return [worker.text().count("Asked to launch executor") for worker in self.workers]
+
+    def close(self) -> None:
+        for daemon in (*self.workers, self._master):
+            daemon.kill()
 
 
 @contextmanager
@@ -77,19 +99,8 @@ def spark_cluster(
 ) -> Iterator[SparkCluster]:
     """A cluster, until the block ends. Every worker offers `cores` and `memory` to executors. Logs and the workers'
     folders are in `directory`."""
-    with ExitStack() as stack:
-
-        def start(name: str, program: str, *arguments: str) -> Daemon:
-            daemon = Daemon(program, directory / f"{name}.log", environment, *arguments)
-            stack.callback(daemon.kill)
-            return daemon
-
-        master = start("master", "master.Master").wait_for(r"Starting Spark master at (spark://\S+)")
-        offer = ["--cores", str(cores), "--memory", memory]
-        started = [
-            start(f"worker-{number}", "worker.Worker", *offer, "--work-dir", str(directory / f"work-{number}"), master)
-            for number in range(workers)
-        ]
-        for worker in started:
-            worker.wait_for(r"Successfully registered with master (\S+)")
-        yield SparkCluster(master, started)
+    with closing(SparkCluster(directory, ["--cores", str(cores), "--memory", memory], environment)) as cluster:
+        for _ in range(workers):
+            cluster.start_worker()
+        cluster.await_workers()
+        yield cluster
