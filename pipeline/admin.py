@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .clients import Kafka, SettingsError
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
+    from confluent_kafka import KafkaError, TopicPartition
 
 LOGIN_ERRORS = ("_AUTHENTICATION", "_SSL")
 """Connection errors that no retry mends. librdkafka retries all of them."""
+
+COORDINATOR_CHANGES = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+"""Errors that pass."""
+
+ASK_EVERY_S = 0.5
+"""Seconds that one question to a group's coordinator takes at most, before it is asked again."""
 
 EXTRA_WAIT_S = 5.0
 """Seconds that a call waits beyond `timeout_s`, so that librdkafka's own time-out ends it first."""
@@ -75,6 +81,7 @@ class Admin:
 
         self.servers = kafka.servers
         self.timeout_s = timeout_s
+        self._groups: dict[str, _GroupOffsets] = {}
         self._login_error: KafkaError | None = None
         """The last error of `LOGIN_ERRORS` since the current call began."""
         ours: dict[str, Any] = {
@@ -85,9 +92,8 @@ class Admin:
             "error_cb": self._on_error,
         }
         try:
-            config = {**ours, **kafka.admin_config()}
-            self._new_client: Callable[[], AdminClient] = lambda: AdminClient(config)
-            self._client = self._new_client()
+            self._config = {**ours, **kafka.admin_config()}
+            self._client = AdminClient(self._config)
         except SettingsError as error:
             raise AdminError("settings", str(error)) from None
         except KafkaException as error:
@@ -199,40 +205,23 @@ class Admin:
 
     def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The committed offsets of a consumer group; a partition without a commit is missing."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-        request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number) for number in partitions])
-        futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._group_result(futures, group)
-        offsets = {}
-        for one in answer.topic_partitions or ():
-            if one.error is not None:
-                raise _admin_error(one.error)
-            if one.offset >= 0:  # librdkafka returns a negative offset where nothing is committed
-                offsets[one.partition] = one.offset
-        return offsets
+        found = self._group(group).committed([(topic, number) for number in partitions])
+        return {one.partition: one.offset for one in found if one.offset >= 0}
 
     def offset_metadata(self, group: str, topics: Iterable[str]) -> dict[str, str]:
         """The metadata of the offset that a group has committed for partition 0 of each topic; a topic without metadata
         is missing."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-        request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0) for topic in topics])
-        futures = self._client.list_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._group_result(futures, group)
-        return {one.topic: one.metadata for one in answer.topic_partitions or () if one.metadata}
+        found = self._group(group).committed([(topic, 0) for topic in topics])
+        return {one.topic: one.metadata for one in found if one.metadata}
 
     def commit_metadata(self, group: str, metadata: Mapping[str, str]) -> None:
         """Have a group without members commit offset 0 for partition 0 of each topic, with this metadata."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+        self._group(group).commit(metadata)
 
-        offsets = [TopicPartition(topic, 0, 0, metadata=text) for topic, text in metadata.items()]
-        request = ConsumerGroupTopicPartitions(group, offsets)
-        futures = self._client.alter_consumer_group_offsets([request], request_timeout=self.timeout_s)
-        answer = self._group_result(futures, group)
-        for one in answer.topic_partitions or ():
-            if one.error is not None:
-                raise _admin_error(one.error, f"group {group}, topic {one.topic}")
+    def _group(self, group: str) -> _GroupOffsets:
+        if group not in self._groups:
+            self._groups[group] = _GroupOffsets(group, self._config, self.timeout_s)
+        return self._groups[group]
 
     def delete_before(self, offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], DeletedRecords]:
         """Delete the records before these offsets. Each partition has its own outcome; nothing is raised."""
@@ -261,16 +250,6 @@ class Admin:
         if error.name() in LOGIN_ERRORS:
             self._login_error = error
 
-    def _group_result(self, futures: dict[str, Any], group: str) -> Any:
-        """The answer of a group's coordinator. After a time-out the next call has a new client: this one would go on
-        asking the broker that was the coordinator, and librdkafka aborts the process when that answers after all."""
-        try:
-            return self._result(futures[group], f"group {group}")
-        except AdminError as error:
-            if error.name in ("TIMED_OUT", "REQUEST_TIMED_OUT"):
-                self._client = self._new_client()
-            raise
-
     def _result(self, future: Any, about: str) -> Any:
         from concurrent.futures import TimeoutError as NotInTime
 
@@ -289,6 +268,87 @@ class Admin:
                 raise _admin_error(self._login_error, about)
             if time.monotonic() > deadline:
                 raise AdminError("REQUEST_TIMED_OUT", f"no answer from {self.servers}", about)
+
+
+class _GroupOffsets:
+    """The committed offsets of a group, through a consumer that never joins it.
+
+    A consumer looks for the coordinator anew when that has changed. The admin client goes on asking the former one, and
+    librdkafka (2.16) ends the process when it answers NOT_COORDINATOR, or answers after a time-out (its issue 4605).
+    """
+
+    def __init__(self, group: str, config: Mapping[str, Any], timeout_s: float) -> None:
+        from confluent_kafka import Consumer
+
+        self._group = group
+        self._timeout_s = timeout_s
+        self._commits: list[tuple[KafkaError | None, Sequence[TopicPartition]]] = []
+        self._failure: KafkaError | None = None
+        """The last error of the consumer that no retry mends."""
+        ours = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "error_cb": self._on_error,
+            "on_commit": lambda error, offsets: self._commits.append((error, offsets)),
+        }
+        self._consumer = Consumer({**config, **ours})
+
+    def committed(self, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
+        """The offsets of these partitions; a negative one where nothing is committed. Raises `AdminError`."""
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(topic, number) for topic, number in partitions]
+        return self._ask(lambda: self._consumer.committed(asked, timeout=ASK_EVERY_S))
+
+    def commit(self, metadata: Mapping[str, str]) -> None:
+        """Commit offset 0 for partition 0 of each topic, with this metadata. Raises `AdminError`."""
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        offsets = [TopicPartition(topic, 0, 0, metadata=text) for topic, text in metadata.items()]
+
+        def commit() -> Sequence[TopicPartition]:
+            self._commits.clear()
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+            end = time.monotonic() + ASK_EVERY_S
+            while not self._commits and time.monotonic() < end:
+                self._poll(0.05)
+            error, answered = self._commits[0] if self._commits else (KafkaError(KafkaError._TIMED_OUT), ())
+            if error is not None:
+                raise KafkaException(error)
+            return answered
+
+        self._ask(commit)
+
+    def _ask(self, ask: Callable[[], Sequence[TopicPartition]]) -> list[TopicPartition]:
+        """Ask until the coordinator answers, or `timeout_s` is over."""
+        from confluent_kafka import KafkaException
+
+        about = f"group {self._group}"
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            self._failure = None
+            try:
+                answer = [*ask()]
+                error = next((one.error for one in answer if one.error is not None), None)
+            except KafkaException as raised:
+                answer, error = [], raised.args[0]
+            if error is None:
+                return answer
+            self._poll(0)
+            if self._failure is not None:
+                raise _admin_error(self._failure, about)
+            if error_name(error) not in (*COORDINATOR_CHANGES, "TIMED_OUT") or time.monotonic() > deadline:
+                raise _admin_error(error, about)
+            time.sleep(0.05)
+
+    def _poll(self, timeout_s: float) -> None:
+        message = self._consumer.poll(timeout_s)
+        if message is not None and (error := message.error()) is not None and not error.retriable():
+            self._failure = error
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.name() in LOGIN_ERRORS:
+            self._failure = error
 
 
 def error_name(error: KafkaError) -> str:

@@ -12,7 +12,7 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -88,47 +88,51 @@ class TopicOwnership:
         self._owner = owner
         self._topics = [*topics]
         self._now = now
-        self._committed_at = now()
+        self._committed_at: dict[str, float] = {}
         self._is_kept = True
 
     def claim(self, *, takes_over: bool = False) -> None:
         """Become the owner of the topics. Raises `TopicOwnedError` for the first one that has another owner, unless
         this pipeline `takes_over`."""
         for topic in self._topics:
-            other = self.other_owner(topic)
-            if other and not takes_over:
+            found = self._found(topic)
+            if found is None or found.is_same(self._owner):
+                continue
+            if not takes_over:
                 raise TopicOwnedError(
-                    f"topic {topic!r} is purged by {other}, which would lose records to {self._owner}: "
+                    f"topic {topic!r} is purged by {found}, which would lose records to {self._owner}: "
                     "let one of them read topics of its own, or end the other one and take its topics over "
                     "(--take-over, take_over=True)"
                 )
-            if other:
-                log.warning("topic %s is taken over from %s", topic, other)
-        self._commit()
+            log.warning("topic %s is taken over from %s", topic, found)
+        self._commit(self._topics)
 
     def other_owner(self, topic: str) -> str:
-        """The pipeline that owns a topic and is not this one, in words; empty if there is none."""
-        if not self._is_kept:
-            return ""
-        try:
-            text = self._admin.offset_metadata(OWNERS_GROUP, [topic]).get(topic, "")
-        except AdminError as error:
-            self._note_refusal(error)
-            return ""
-        found = Owner.read(text)
+        """The pipeline that owns a topic and is not this one, in words; empty if there is none. Commits again that this
+        one is the owner, where that was lost or is long ago."""
+        found = self._found(topic)
         if found is not None and not found.is_same(self._owner):
             return str(found)
-        if self._now() - self._committed_at > COMMIT_EVERY_S:
-            self._commit()
+        if found is None or self._now() - self._committed_at.get(topic, 0.0) > COMMIT_EVERY_S:
+            self._commit([topic])
         return ""
 
-    def _commit(self) -> None:
-        if self._is_kept and self._topics:
+    def _found(self, topic: str) -> Owner | None:
+        if not self._is_kept:
+            return None
+        try:
+            return Owner.read(self._admin.offset_metadata(OWNERS_GROUP, [topic]).get(topic, ""))
+        except AdminError as error:
+            self._note_refusal(error)
+            return None
+
+    def _commit(self, topics: Sequence[str]) -> None:
+        if self._is_kept and topics:
             try:
-                self._admin.commit_metadata(OWNERS_GROUP, dict.fromkeys(self._topics, json.dumps(asdict(self._owner))))
+                self._admin.commit_metadata(OWNERS_GROUP, dict.fromkeys(topics, json.dumps(asdict(self._owner))))
             except AdminError as error:
                 self._note_refusal(error)
-            self._committed_at = self._now()
+            self._committed_at |= dict.fromkeys(topics, self._now())
 
     def _note_refusal(self, error: AdminError) -> None:
         """Go on without owners where they cannot be kept; an error of another kind may pass."""

@@ -150,15 +150,22 @@ def test_a_purge_does_not_make_a_deleted_topic_anew(admin: Admin, broker: Broker
     assert "deleted" not in broker.topics()
 
 
-def test_after_a_coordinator_did_not_answer_a_group_is_asked_with_a_new_client() -> None:
+def test_after_a_coordinator_did_not_answer_a_group_is_asked_again() -> None:
     with Cluster(1) as cluster:
         admin = Admin(Kafka(cluster.bootstrap_servers), timeout_s=5)
         cluster.create_topic("orders")
         admin.commit_metadata("owners", {"orders": "me"})
-        client = admin._client
         cluster.pause(1)
         with pytest.raises(AdminError, match="TIMED_OUT"):
             admin.offset_metadata("owners", ["orders"])
-        assert admin._client is not client
         cluster.reconnect(1)
         assert admin.offset_metadata("owners", ["orders"]) == {"orders": "me"}
+
+
+def test_a_coordinator_that_is_not_ready_is_asked_again(admin: Admin, broker: Broker, topic: str) -> None:
+    """As while a group's partition moves, or loads."""
+    for api in ("OffsetCommit", "OffsetFetch"):
+        for error in ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"):
+            broker.faults.on(api).times(1).error(error)
+    admin.commit_metadata("owners", {topic: "me"})
+    assert admin.offset_metadata("owners", [topic]) == {topic: "me"}

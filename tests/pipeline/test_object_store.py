@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +15,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
+
+import pyarrow.parquet as parquet
+from pyarrow import fs
 
 from support.pipeline_cluster import Cluster
 from support.server_process import StartServer
@@ -71,20 +74,20 @@ class Store:
             )
         until(lambda: "Running on " in self.log.read_text(), self.log.read_text, timeout_s=60.0)
         self.address = self.log.read_text().split("Running on ")[1].split()[0]
-        self.ask("PUT", "bucket")
+        self.files = fs.S3FileSystem(
+            endpoint_override=self.address.removeprefix("http://"),
+            scheme="http",
+            region="us-east-1",
+            access_key="key",
+            secret_key="secret",
+            allow_bucket_creation=True,
+        )
+        self.files.create_dir("bucket")
 
-    def ask(self, method: str, path: str) -> bytes:
-        request = urllib.request.Request(f"{self.address}/{path}", method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            content: bytes = answer.read()
-        return content
-
-    def keys(self, prefix: str) -> list[str]:
-        listed = self.ask("GET", f"bucket?list-type=2&prefix={prefix}").decode()
-        return [part.split("</Key>")[0] for part in listed.split("<Key>")[1:]]
-
-    def requests(self, part: str) -> int:
-        return sum(part in line for line in self.log.read_text().splitlines())
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder of the bucket."""
+        selector = fs.FileSelector(f"bucket/{folder}", allow_not_found=True)
+        return [found.base_name for found in self.files.get_file_info(selector)]
 
 
 @pytest.fixture
@@ -149,7 +152,7 @@ def test_a_killed_driver_is_taken_up_by_another_one_out_of_an_object_store(
     values = [str(number) for number in range(500)]
     cluster.send("in", *values)
     first = start()
-    until(lambda: store.keys("checkpoints/t/commits/0"), first.text, timeout_s=WITHIN_S)
+    until(lambda: "0" in store.names("checkpoints/t/commits"), first.text, timeout_s=WITHIN_S)
     until(lambda: cluster.bounds("between")[0] > 0, first.text, timeout_s=WITHIN_S)
     refused = start()
     assert refused.process.wait(WITHIN_S) == 1, refused.text()
@@ -160,21 +163,16 @@ def test_a_killed_driver_is_taken_up_by_another_one_out_of_an_object_store(
     assert second.process.wait(WITHIN_S) == 0, second.text()
     start, end = cluster.bounds("between")
     assert start == end >= len(values) + 1
-    assert not store.keys("checkpoints/s/kmini.lease")
+    assert "kmini.lease" not in store.names("checkpoints/s")
     assert sorted(written(store)) == sorted({*values, "last"})
 
 
 def written(store: Store) -> set[str]:
     """The values in the files that Spark's log of the output names."""
-    import io
-    import json
-
-    import pyarrow.parquet as parquet
-
     found: set[str] = set()
-    for key in store.keys("out/_spark_metadata/"):
-        for line in store.ask("GET", f"bucket/{key}").decode().splitlines()[1:]:
+    for name in store.names("out/_spark_metadata"):
+        lines = store.files.open_input_file(f"bucket/out/_spark_metadata/{name}").read().splitlines()
+        for line in lines[1:]:
             path = json.loads(line)["path"].removeprefix("s3a://")
-            rows = parquet.read_table(io.BytesIO(store.ask("GET", path))).to_pylist()
-            found |= {row["value"] for row in rows}
+            found |= {row["value"] for row in parquet.read_table(path, filesystem=store.files).to_pylist()}
     return found

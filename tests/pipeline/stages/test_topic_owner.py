@@ -80,6 +80,33 @@ def test_a_pipeline_that_goes_on_for_long_commits_again_that_it_owns_its_topics(
     assert Owner.read(metadata.kept["t"]) == owner("1")
 
 
+def test_a_refused_pipeline_owns_none_of_its_topics() -> None:
+    metadata = Metadata()
+    TopicOwnership(metadata, Owner("1", "first", "/a", "h"), ["b"]).claim()
+    with pytest.raises(TopicOwnedError):
+        TopicOwnership(metadata, Owner("2", "second", "/b", "h"), ["a", "b"]).claim()
+    assert metadata.kept.keys() == {"b"}
+
+
+def test_to_go_on_owning_a_topic_takes_no_other_one_back() -> None:
+    metadata, now = Metadata(), [0.0]
+    first = TopicOwnership(metadata, Owner("1", "first", "/a", "h"), ["a", "b"], now=lambda: now[0])
+    first.claim()
+    TopicOwnership(metadata, Owner("2", "second", "/b", "h"), ["b"]).claim(takes_over=True)
+    now[0] = COMMIT_EVERY_S + 1
+    assert first.other_owner("a") == ""
+    assert "second" in first.other_owner("b")
+
+
+def test_an_owner_that_was_lost_is_committed_again() -> None:
+    metadata = Metadata()
+    ownership = TopicOwnership(metadata, owner("1"), ["t"])
+    ownership.claim()
+    metadata.kept.clear()
+    assert ownership.other_owner("t") == ""
+    assert Owner.read(metadata.kept["t"]) == owner("1")
+
+
 def test_a_text_of_somebody_else_is_no_owner() -> None:
     metadata = Metadata()
     for text in ("", "none", "{}", '["a"]', '{"id": "1"}'):
