@@ -421,7 +421,7 @@ class Faults(_Faults[Fault], Blocking[FaultOperations]):
     def _arm(self, draft: FaultDraft[Any], act: Act) -> Fault:
         return Fault(self, self._run(self._operations.arm(draft, act)))
 
-    def _story(self, document: dict[str, Any]) -> Fault:
+    def _load_one(self, document: dict[str, Any]) -> Fault:
         return self.load([document])[0]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -450,7 +450,7 @@ class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
         except Exception as error:
             raise brief(error)  # noqa: B904  # it is the same error
 
-    def _story(self, document: dict[str, Any]) -> PendingFault:
+    def _load_one(self, document: dict[str, Any]) -> PendingFault:
         return PendingFault(self._told(document), str(document["name"]), self._unfinished)
 
     async def _told(self, document: dict[str, Any]) -> AsyncFault:
