@@ -56,18 +56,9 @@ async def gather(operations: RemoteOperations, waits: Collection[FailedWait] = (
     found = {topic.name or "": len(topic.partitions) for topic in await operations.metadata(None)}
     chosen = [name for name in sorted(found) if operations.is_own_topic(name) or name in named]
     return Facts(
-        began_s=0.0,
-        addresses=(),
-        told=(),
-        requests=(),
-        has_journal=False,
-        lost=0,
         topics=tuple([await _topic(operations, name, found[name]) for name in chosen]),
         groups=tuple(groups),
         transactions=tuple(await RemoteTransactionOperations(operations).open()),
-        clients=(),
-        faults=(),
-        ahead_ms=0,
         waits=tuple(waits),
         elsewhere=operations.server,
     )

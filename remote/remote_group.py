@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Mapping
 from typing import Literal
 
-from kmini.client import GroupDescription as Described
 from kmini.client.group_descriptions import CLASSIC, CONSUMER, STABLE
 from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST
@@ -15,7 +14,7 @@ from kmini.protocol.topics import TopicPartition
 from kmini.remote.needs_kmini import RefusingTable
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_records import offsets_of, read
-from kmini.testkit.descriptions import GroupDescription, GroupMember, consumer_of
+from kmini.testkit.descriptions import GroupDescription, group_of
 from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.phrases import counted, members_expected, there_is_no
 from kmini.testkit.waiting import NotInTime
@@ -41,7 +40,7 @@ class RemoteGroupOperations(RefusingTable):
         members subscribe to: they are -1 and the topics of the assignments. Raises InconsistentGroupProtocol, too, for
         a group whose members are no consumers (share, streams)."""
         try:
-            return _shown(await self._client.describe_group(self._name))
+            return group_of(await self._client.describe_group(self._name))
         except GroupIdNotFound:
             pass
         listed = await self._client.list_groups()
@@ -150,41 +149,3 @@ class RemoteGroupOperations(RefusingTable):
         offsets = {place: ends.get(place, found[place].offset) for place in places}
         await self.commit({(place.topic, place.partition): offset for place, offset in offsets.items()})
         return offsets
-
-
-def _shown(described: Described) -> GroupDescription:
-    if described.type == CONSUMER:
-        return _shown_consumers(described)
-    members = tuple(
-        GroupMember(
-            member.member_id,
-            member.client_id,
-            member.client_host.removeprefix("/"),
-            member.group_instance_id,
-            tuple(sorted({place.topic for place in member.partitions})),
-            member.partitions,
-        )
-        for member in described.members
-    )
-    return GroupDescription(
-        described.group_id,
-        CLASSIC,
-        described.state,
-        -1,
-        described.protocol or None,
-        members,
-        described.coordinator.node_id,
-    )
-
-
-def _shown_consumers(described: Described) -> GroupDescription:
-    return GroupDescription(
-        described.group_id,
-        described.type,
-        described.state,
-        -1 if described.epoch is None else described.epoch,
-        described.protocol if described.members else None,
-        tuple(map(consumer_of, described.members)),
-        described.coordinator.node_id,
-        described.assignment_epoch,
-    )
