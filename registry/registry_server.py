@@ -26,7 +26,7 @@ from kmini.registry.registry_errors import (
     ErrorKind,
     RegistryError,
 )
-from kmini.registry.schema_log import Served
+from kmini.registry.schema_log import Brokers
 from kmini.registry.schema_reading import SchemaReader
 from kmini.web.http_serving import (
     BodyMissing,
@@ -121,13 +121,13 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 class RegistryServer:
     """Serves the schema registry of a broker or a cluster."""
 
-    def __init__(self, served: Served, host: str, reader: SchemaReader | None = None) -> None:
+    def __init__(self, brokers: Brokers, host: str, reader: SchemaReader | None = None) -> None:
         """`host` is the address at which it listens."""
-        self._served = served
-        self._access = RegistryAccess(served, host)
-        self.registry = Registry(served, reader)
-        self._answers = RegistryAnswers(self.registry, served)
-        self._observed = ObservedRequests(served, self._answer_error)
+        self._brokers = brokers
+        self._access = RegistryAccess(brokers, host)
+        self.registry = Registry(brokers, reader)
+        self._answers = RegistryAnswers(self.registry, brokers)
+        self._observed = ObservedRequests(brokers, self._answer_error)
         router = Router()
         for route in ROUTES:
             router.add("GET HEAD" if route.verb == "GET" else route.verb, route.path, self._handler_of(route))
@@ -186,7 +186,7 @@ class RegistryServer:
         return handle
 
     def _answer_error(self, request: Request, error: RegistryError, headers: dict[str, str] | None = None) -> Response:
-        release = next((broker.config.current.kmini_as_version for broker in self._served.brokers), None)
+        release = next((broker.config.current.kmini_as_version for broker in self._brokers()), None)
         document = {"error_code": error.code_as(release), "message": error.message}
         headers = {**(headers or {}), "Content-Type": media_type(request.headers.get("Accept", ""))}
         if error.status is HTTPStatus.UNAUTHORIZED:
