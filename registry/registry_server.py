@@ -6,7 +6,6 @@ It has no control verbs: what it serves is `ROUTES`, and nothing else.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -40,6 +39,7 @@ from kmini.web.http_serving import (
     Router,
     Unreadable,
     parser_message,
+    to_its_end,
 )
 from kmini.web.strict_json import write_json
 
@@ -181,7 +181,10 @@ class RegistryServer:
                 request.queries.get("value", []),
                 await request.read(),
             )
-            return _answer(request, await (_to_its_end(method(given)) if route.writes else method(given)))
+            answer = method(given)
+            if route.writes:
+                answer = to_its_end(answer, log, "a change")
+            return _answer(request, await answer)
 
         return handle
 
@@ -192,18 +195,6 @@ class RegistryServer:
         if error.status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = CHALLENGE
         return Response(error.status, headers, write_json(document, is_compact=True))
-
-
-async def _to_its_end(answer: Awaitable[Any]) -> Any:
-    """The answer of what changes the registry, which runs to its end though its client has gone."""
-    call = asyncio.ensure_future(answer)
-    try:
-        return await asyncio.shield(call)
-    except asyncio.CancelledError:
-        await asyncio.wait([call])
-        if not call.cancelled() and (error := call.exception()) is not None:
-            log.info("a change failed, and its client has gone: %s", error)
-        raise
 
 
 def media_type(accept: str) -> str:
