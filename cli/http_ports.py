@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kmini.control.managed_brokers import ManagedBrokers
     from kmini.registry.registry import Registry
     from kmini.registry.registry_server import RegistryServer
-    from kmini.registry.schema_log import Served
+    from kmini.registry.schema_log import Brokers
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
@@ -121,12 +121,12 @@ class ExtraPorts:
         """Whether there is an init directory: `serve` says when its files have been run."""
         return self.http is not None and self.http.init is not None
 
-    async def serve(self, served: Served | ManagedBrokers, say_ready: Callable[[], None]) -> None:
+    async def serve(self, brokers: Brokers, say_ready: Callable[[], None]) -> None:
         """Serve what is wanted in front of what runs, and tell where. The control API comes last: when it says that all
         is ready, the registry is. `say_ready` is called when the files of the init directory have been run, if there
         is one."""
         if self._registry is not None:
-            click.echo(f"schema registry {await self._registry.serve(served)}")
+            click.echo(f"schema registry {await self._registry.serve(brokers)}")
             self._tell(_REGISTRY, self._registry.port)
             if self.http is not None:
                 self.http.tell_of_registry(self._registry)
@@ -317,12 +317,12 @@ class RegistryPort(ListeningPort):
         super().__init__("schema registry", host, port)
         self._server: RegistryServer | None = None
 
-    async def serve(self, served: Served) -> str:
+    async def serve(self, brokers: Brokers) -> str:
         """Serve the requests that wait and those to come, in front of what runs. Return the address."""
         await import_server("kmini.registry.registry_server")
         from kmini.registry.registry_server import RegistryServer
 
-        self._server = RegistryServer(served, self._host)
+        self._server = RegistryServer(brokers, self._host)
         await self._server.start(self._listening)
         return self.link
 

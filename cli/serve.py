@@ -306,7 +306,7 @@ async def _serve(
         if port_file is not None:
             _write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
         if ports is not None:
-            await ports.serve(served, say_ready)
+            await ports.serve(lambda: served.brokers, say_ready)
         await stopping
     finally:
         if port_file is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment
+from ..protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
 from ..protocol.errors import GroupIdNotFound, MalformedMessage, UnsupportedVersion
 from ..protocol.messages.consumer_group_describe import (
     Assignment,
@@ -35,6 +35,9 @@ CONSUMER = "consumer"
 _MEMBER_TYPES = {0: CLASSIC}
 """By what a description tells; brokers that do not tell it yet have no classic members in such groups."""
 
+Told = DescribeGroupsResponse.Group | ConsumerGroupDescribeResponse.Group
+"""A group, as the request for its kind tells it."""
+
 
 class GroupMember(NamedTuple):
     """A member of a group."""
@@ -52,7 +55,7 @@ class GroupMember(NamedTuple):
     target: tuple[TopicPartition, ...] | None = None
     """The partitions that it is to have; None in a classic group."""
     topics: tuple[str, ...] | None = None
-    """The topics that it subscribes to by name; None in a classic group."""
+    """The topics that it subscribes to by name; None in a classic group whose subscriptions were not read."""
     topic_regex: str = ""
     """The regular expression that it subscribes to; empty for none."""
 
@@ -83,7 +86,7 @@ class GroupDescription(NamedTuple):
 async def describe_group(cluster: ClusterConnections, group_id: str, deadline: Deadline) -> GroupDescription:
     """See `Client.describe_group`."""
 
-    async def attempt(connection: Connection) -> DescribeGroupsResponse.Group | ConsumerGroupDescribeResponse.Group:
+    async def attempt(connection: Connection) -> Told:
         try:
             return await _classic_group(connection, group_id, deadline)
         except GroupIdNotFound as missing:
@@ -93,21 +96,7 @@ async def describe_group(cluster: ClusterConnections, group_id: str, deadline: D
                 raise missing from None
 
     group = await cluster.at_coordinator(group_id, deadline, attempt)
-    coordinator = await cluster.coordinator_of(group_id, deadline)
-    if isinstance(group, DescribeGroupsResponse.Group):
-        return _described_classic(group, coordinator)
-    members = tuple(map(consumer_member, group.members))
-    return GroupDescription(
-        group_id,
-        group.group_state,
-        PROTOCOL_TYPE,
-        group.assignor_name,
-        coordinator,
-        members,
-        CONSUMER,
-        group.group_epoch,
-        group.assignment_epoch,
-    )
+    return described(group, await cluster.coordinator_of(group_id, deadline))
 
 
 async def _classic_group(connection: Connection, group_id: str, deadline: Deadline) -> DescribeGroupsResponse.Group:
@@ -130,14 +119,30 @@ async def _consumer_group(
     return group
 
 
-def _described_classic(group: DescribeGroupsResponse.Group, coordinator: Coordinator) -> GroupDescription:
+def described(group: Told, coordinator: Coordinator, *, reads_subscriptions: bool = False) -> GroupDescription:
+    """A group as its coordinator has told it. With `reads_subscriptions` the members of a classic group have the topics
+    that they subscribe to."""
+    if isinstance(group, ConsumerGroupDescribeResponse.Group):
+        return GroupDescription(
+            group.group_id,
+            group.group_state,
+            PROTOCOL_TYPE,
+            group.assignor_name,
+            coordinator,
+            tuple(map(_consumer_member, group.members)),
+            CONSUMER,
+            group.group_epoch,
+            group.assignment_epoch,
+        )
+    are_consumers = group.protocol_type == PROTOCOL_TYPE
     members = tuple(
         GroupMember(
             member.member_id,
             member.group_instance_id,
             member.client_id,
             member.client_host.removeprefix("/"),
-            _assigned(member.member_assignment) if group.protocol_type == PROTOCOL_TYPE else (),
+            _assigned(member.member_assignment) if are_consumers else (),
+            topics=_subscribed(member.member_metadata) if are_consumers and reads_subscriptions else None,
         )
         for member in group.members
     )
@@ -146,8 +151,7 @@ def _described_classic(group: DescribeGroupsResponse.Group, coordinator: Coordin
     )
 
 
-def consumer_member(member: ConsumerGroupDescribeResponse.Group.Member) -> GroupMember:
-    """A member of a consumer group, as ConsumerGroupDescribe tells it."""
+def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member) -> GroupMember:
     return GroupMember(
         member.member_id,
         member.instance_id,
@@ -160,6 +164,14 @@ def consumer_member(member: ConsumerGroupDescribeResponse.Group.Member) -> Group
         tuple(sorted(member.subscribed_topic_names)),
         member.subscribed_topic_regex or "",
     )
+
+
+def _subscribed(metadata: bytes) -> tuple[str, ...]:
+    """The topics of a subscription; none before the group has chosen its protocol."""
+    try:
+        return tuple(sorted(subscribed_topics(metadata)))
+    except MalformedMessage:
+        return ()
 
 
 def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:

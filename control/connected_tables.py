@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kmini.broker.faults.rule import When
-from kmini.broker.journal.entries import JournalEntry, JournalReader
-from kmini.broker.journal.request_journal import RequestJournal
+from kmini.broker.journal.entries import JournalEntry
+from kmini.broker.journal.selection import Selection as RequestSelection
 from kmini.control.control_client import ConnectedTable, ControlClient, plain
 from kmini.control.fault_control import FaultControl, RuleControl, RuleStatus
 from kmini.control.record_pages import TopicPages
@@ -132,50 +132,22 @@ class ConnectedTopic(ConnectedTable):
         return found
 
 
-class _Source(NamedTuple):
-    api: str
-
-
-class _Received(NamedTuple):
-    """An entry of the journal there, as a selection looks at it."""
-
-    entry: JournalEntry
-
-    @property
-    def number(self) -> int:
-        return self.entry.number
-
-    @property
-    def source(self) -> _Source:
-        return _Source(self.entry.api)
-
-
-class _ReceivedJournal:
-    """The journal there as it was at one moment."""
+class _ReceivedRequests(RequestOperations):
+    """Answers questions about the requests of a journal there, as it was at one moment."""
 
     def __init__(self, entries: Sequence[JournalEntry], lost: int) -> None:
-        self.entries = [_Received(entry) for entry in entries]
-        self.lost = lost
-        self.first_number = entries[0].number - lost if entries else 1
-        self.next_number = entries[-1].number + 1 if entries else 1 + lost
-        self.journal = self
+        self._received = entries
+        self._lost = lost
 
-    def decoded(self, received: _Received) -> JournalEntry:
-        return received.entry
+    def _entries(self, selection: RequestSelection) -> list[JournalEntry]:
+        return [entry for entry in self._received if selection.may_mean(entry.number, entry.api)]
 
+    def _apis(self, since: int) -> list[str]:
+        return [entry.api for entry in self._received if entry.number >= since]
 
-class _ReceivedRequests(RequestOperations):
-    """Answers questions about a journal that was received."""
-
-    def __init__(self, journal: _ReceivedJournal) -> None:
-        self._received = journal
-
-    @property
-    def _journal(self) -> RequestJournal:
-        return cast(RequestJournal, self._received)
-
-    def _reader(self) -> JournalReader:
-        return cast(JournalReader, self._received)
+    def _extent(self) -> tuple[int, int, int]:
+        first_number = self._received[0].number - self._lost if self._received else 1
+        return first_number, self._lost, len(self._received)
 
 
 class ConnectedRequests(ConnectedTable):
@@ -186,7 +158,7 @@ class ConnectedRequests(ConnectedTable):
 
     async def _fetched(self, what: What) -> _ReceivedRequests:
         since = {"since": _number(what["since"])} if "since" in what else {}
-        return _ReceivedRequests(_ReceivedJournal(await self._there.all(**since), await self._there.lost()))
+        return _ReceivedRequests(await self._there.all(**since), await self._there.lost())
 
     async def _ask(self, method: str, api: str | None, what: What, **more: Any) -> Any:
         if "where" in what:

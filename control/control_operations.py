@@ -253,7 +253,7 @@ class ControlOperations:
         """The names of the snapshots, sorted."""
         from kmini.broker.snapshots import names
 
-        return names(self._served.operations._data_dir)
+        return names(self._served.operations.core.data_dir)
 
     async def snapshot(self, name: str | None = None) -> SnapshotTaken:
         """Save everything: records, topics, groups, producers, transactions, access rules, users, settings, and how far
@@ -268,14 +268,14 @@ class ControlOperations:
         from kmini.broker import snapshots
 
         _check_snapshot_name("snapshot", snapshot)
-        await in_thread(partial(snapshots.delete, self._served.operations._data_dir, snapshot))
+        await in_thread(partial(snapshots.delete, self._served.operations.core.data_dir, snapshot))
 
     async def restore(self, snapshot: str, *, keep: Sequence[str] = ()) -> ResetReport:
         """Make everything as it was when the snapshot of this name was taken. Raises SnapshotError if there is none."""
         from kmini.broker import snapshots
 
         _check_snapshot_name("snapshot", snapshot)
-        snapshots.check_exists(self._served.operations._data_dir, snapshot)
+        snapshots.check_exists(self._served.operations.core.data_dir, snapshot)
         return await self._served.operations.restore(snapshot, keep=keep)
 
     async def seed(self, records: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -54,6 +54,7 @@ from kmini.web.http_serving import (
     Router,
     Unreadable,
     parser_message,
+    to_its_end,
 )
 
 # --- calls that wait
@@ -300,14 +301,8 @@ class ControlServer:
         if waits_for_its_caller(method):
             return await self._waiting.result(method(**arguments))
         waiting = self._waiting.begun if route.method in ENDS_WAITS else ()
-        call = asyncio.ensure_future(method(**arguments))
         try:
-            return await asyncio.shield(call)
-        except asyncio.CancelledError:
-            await asyncio.wait([call])
-            if not call.cancelled() and (error := call.exception()) is not None:
-                log.warning("%s %s failed, and its client has gone: %s", route.verb, route.path, error)
-            raise
+            return await to_its_end(method(**arguments), log, f"{route.verb} {route.path}")
         finally:
             self._waiting.end(waiting, ENDS_WAITS.get(route.method, ""))
 
@@ -338,7 +333,8 @@ class ControlServer:
         return Response(HTTPStatus.OK, {**headers, "Content-Type": file.media_type}, file.content)
 
     async def _openapi(self, request: Request) -> Response:
-        return _answer(openapi_document(table_of(self._served.kind)))
+        document = openapi_document(table_of(self._served.kind))  # type: ignore[arg-type]  # a class is hashable
+        return _answer(document)
 
     async def _health(self, request: Request) -> Response:
         readiness = await ControlOperations(self._served).readiness()

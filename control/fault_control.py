@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kmini.broker.faults.rule_checks import rules_from_json
 from kmini.protocol.errors import ResourceNotFound
-from kmini.testkit.fault_handle import FaultOperations, LocalRule, RuleOperations
-from kmini.testkit.operations import Operations
+from kmini.testkit.fault_handle import FaultOperations, RuleOperations
 from kmini.testkit.phrases import there_is_no
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class RuleStatus(NamedTuple):
 
     @classmethod
     def of(cls, active: ActiveRule, rules: ActiveRules) -> RuleStatus:
-        rule = LocalRule(active, rules)
+        rule = RuleOperations(active, rules)
         try:
             document = rule.to_json()
         except ValueError:
@@ -50,7 +49,7 @@ class RuleStatus(NamedTuple):
             document,
             rule.hits,
             rule.seen,
-            rule.arrived,
+            active.arrived,
             tuple(rule.held),
             rule.summary(),
             "" if rule.hits else rule.why(),
@@ -58,12 +57,8 @@ class RuleStatus(NamedTuple):
         )
 
 
-class FaultControl:
+class FaultControl(FaultOperations):
     """All fault rules."""
-
-    def __init__(self, operations: Operations, rules: ActiveRules) -> None:
-        self._local = FaultOperations(operations, rules)
-        self._rules = rules
 
     async def statuses(self) -> list[RuleStatus]:
         """The rules in force, in the order in which they were made."""
@@ -87,32 +82,15 @@ class FaultControl:
         self._rules.clear()
         return await self.load(rules)
 
-    async def clear(self) -> None:
-        """Take all rules back; requests that they hold go on."""
-        await self._local.clear()
-
-    async def unhit(self) -> list[str]:
-        """The rules that never acted, each with its nearest miss."""
-        return await self._local.unhit()
-
-    async def held(self) -> list[str]:
-        """The requests that rules hold now, each with its rule."""
-        return await self._local.held()
-
-    async def assert_all_hit(self) -> None:
-        """Raise AssertionError if a rule never acted; it tells each one's nearest miss."""
-        await self._local.assert_all_hit()
-
 
 class RuleControl(RuleOperations):
     """One fault rule. Raises ResourceNotFound, which lists the rules."""
 
     def __init__(self, rules: ActiveRules, name: str) -> None:
-        self._rules = rules
         found = next((active for active in rules.rules if active.rule.name == name), None)
         if found is None:
             raise ResourceNotFound(there_is_no("fault rule", name, [active.rule.name for active in rules.rules]))
-        super().__init__(found)
+        super().__init__(found, rules)
 
     async def status(self) -> RuleStatus:
         """The rule and what it has met."""

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kmini.broker.scheduler import Turn
 from kmini.web.json_data import data_to_json
 
 if TYPE_CHECKING:
-    from kmini.broker.broker import BrokerServer
     from kmini.control.control_operations import Served
     from kmini.registry.record_decoding import DecodedData, RecordDecoding
     from kmini.registry.wire_format import Which
-
-
-class _Brokers:
-    """The brokers that the registry's log is among."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-
-    @property
-    def brokers(self) -> Collection[BrokerServer]:
-        return self._served.operations.running
 
 
 class SchemaDecoding:
@@ -64,7 +52,7 @@ class SchemaDecoding:
         from kmini.registry.record_decoding import RecordDecoding
 
         if self._decoding is None:
-            self._decoding = RecordDecoding(_Brokers(self._served))
+            self._decoding = RecordDecoding(lambda: self._served.operations.running)
         whole = getattr(record, f"{which}_bytes", len(data))
         try:
             found = await self._decoding.decoded(topic, which, data, record.headers)

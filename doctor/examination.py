@@ -118,18 +118,9 @@ async def _examine_contents(
     partitions = await offsets_of(brokers, states)  # after committed offsets, which would seem to be ahead else
     transactions = await open_transactions(brokers)
     facts = Facts(
-        began_s=0.0,
-        addresses=(),
-        told=(),
-        requests=(),
-        has_journal=False,
-        lost=0,
         topics=topic_facts(partitions, counts),
         groups=tuple(groups),
         transactions=tuple(transactions),
-        clients=(),
-        faults=(),
-        ahead_ms=0,
         elsewhere=identity,
     )
     findings += odd_topics(facts)

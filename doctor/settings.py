@@ -37,9 +37,12 @@ class Surprise(NamedTuple):
 
     finding: str
     key: str
+    """Its name in a broker."""
     is_surprising: Callable[[str, Settings], bool]
     why: str
     change: str
+    topic_key: str | None = None
+    """Its name in a topic, if topics have it."""
 
 
 def _less_than(limit: int) -> Callable[[str, Settings], bool]:
@@ -58,7 +61,7 @@ def _above_replication(value: str, settings: Settings) -> bool:
     return int(value) > int(settings.get("default.replication.factor", value))
 
 
-BROKER_SURPRISES = (
+SURPRISES = (
     Surprise(
         "topics-are-auto-created",
         "auto.create.topics.enable",
@@ -79,6 +82,7 @@ BROKER_SURPRISES = (
         _less_than(MAX_REQUEST_BYTES),
         f"a producer sends up to max.request.size={MAX_REQUEST_BYTES}, and is refused with MESSAGE_TOO_LARGE",
         "raise it (max.message.bytes of a topic), or lower max.request.size of the producers",
+        "max.message.bytes",
     ),
     Surprise(
         "min-isr-above-replication",
@@ -93,6 +97,7 @@ BROKER_SURPRISES = (
         _is("true"),
         "a replica that is behind may become leader: records that were acknowledged disappear",
         "set it to false, unless being available is worth lost records",
+        "unclean.leader.election.enable",
     ),
     Surprise(
         "append-time",
@@ -100,6 +105,7 @@ BROKER_SURPRISES = (
         _is("LogAppendTime"),
         "the broker replaces the timestamps of producers with the time at which it writes",
         "set it to CreateTime to keep those of the producers",
+        "message.timestamp.type",
     ),
     Surprise(
         "recompression",
@@ -127,38 +133,8 @@ BROKER_SURPRISES = (
         "log.retention.ms",
         _less_than(SHORT_RETENTION_MS),
         "records are deleted so soon that a consumer which stops for a while misses them",
-        "raise it (retention.ms of a topic)",
-    ),
-)
-
-TOPIC_SURPRISES = (
-    Surprise(
-        "short-retention",
+        "raise it; that of a topic: kmini topic alter NAME -c retention.ms=604800000 -b HOST:PORT",
         "retention.ms",
-        _less_than(SHORT_RETENTION_MS),
-        "its records are deleted so soon that a consumer which stops for a while misses them",
-        "raise retention.ms: kmini topic alter NAME -c retention.ms=604800000 -b HOST:PORT",
-    ),
-    Surprise(
-        "small-messages",
-        "max.message.bytes",
-        _less_than(MAX_REQUEST_BYTES),
-        f"a producer sends up to max.request.size={MAX_REQUEST_BYTES}, and is refused with MESSAGE_TOO_LARGE",
-        "raise max.message.bytes, or lower max.request.size of the producers",
-    ),
-    Surprise(
-        "append-time",
-        "message.timestamp.type",
-        _is("LogAppendTime"),
-        "the broker replaces the timestamps of producers with the time at which it writes",
-        "set message.timestamp.type=CreateTime to keep those of the producers",
-    ),
-    Surprise(
-        "unclean-elections",
-        "unclean.leader.election.enable",
-        _is("true"),
-        "a replica that is behind may become leader: records that were acknowledged disappear",
-        "set it to false, unless being available is worth lost records",
     ),
 )
 
@@ -174,12 +150,12 @@ REPLICATED = (
 """Internal topics that are created with their first use, the setting of their replicas, and what fails without them."""
 
 BROKER_KEYS = (
-    *dict.fromkeys(one.key for one in BROKER_SURPRISES),
+    *dict.fromkeys(one.key for one in SURPRISES),
     "default.replication.factor",
     *(key for _, key, _, _ in REPLICATED),
     AS_VERSION,
 )
-TOPIC_KEYS = (*dict.fromkeys(one.key for one in TOPIC_SURPRISES), "min.insync.replicas")
+TOPIC_KEYS = (*(one.topic_key for one in SURPRISES if one.topic_key), "min.insync.replicas")
 
 
 async def settings_of_broker(brokers: Brokers, node_id: int) -> Settings:
@@ -229,7 +205,7 @@ async def settings_of_topics(brokers: Brokers, node_id: int, names: Sequence[str
 
 def surprising_settings(by_broker: Mapping[int, Settings]) -> Iterator[Finding]:
     """Settings of brokers that surprise; brokers with the same value are told together."""
-    for surprise in BROKER_SURPRISES:
+    for surprise in SURPRISES:
         brokers: defaultdict[str, list[int]] = defaultdict(list)
         for node_id, settings in by_broker.items():
             value = settings.get(surprise.key)
@@ -243,13 +219,16 @@ def surprising_settings(by_broker: Mapping[int, Settings]) -> Iterator[Finding]:
 
 def surprising_topics(topics: Mapping[str, TopicSettings]) -> Iterator[Finding]:
     """Settings of topics that surprise; topics with the same value are told together."""
-    for surprise in TOPIC_SURPRISES:
+    for surprise in SURPRISES:
+        key = surprise.topic_key
+        if key is None:
+            continue
         names: defaultdict[str, list[str]] = defaultdict(list)
         for name, settings in topics.items():
-            if surprise.key in settings.own and _surprises(surprise, settings.values.get(surprise.key, ""), {}):
-                names[settings.values[surprise.key]].append(name)
+            if key in settings.own and _surprises(surprise, settings.values.get(key, ""), {}):
+                names[settings.values[key]].append(name)
         for value, found in names.items():
-            text = f"{surprise.key}={shown(surprise.key, value)} of {_listed('topic', found)}: {surprise.why}"
+            text = f"{key}={shown(key, value)} of {_listed('topic', found)}: {surprise.why}"
             yield Finding(surprise.finding, text, surprise.change)
 
 

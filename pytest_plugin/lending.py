@@ -223,7 +223,7 @@ def _watched(item: pytest.Item, host: Host) -> Iterator[Host]:
 
 def _differences(broker: RemoteBroker, config: Mapping[str, Any]) -> list[str]:
     """The settings that a broker elsewhere does not have as these are."""
-    found: list[str] = broker._thread.run(broker._operations.differences(checked_config("config", config)))
+    found: list[str] = broker._thread.run(broker._remote.differences(checked_config("config", config)))
     return found
 
 
@@ -245,7 +245,7 @@ def _lend_elsewhere(
     broker = brokers.elsewhere(request.config)
     request.node.user_properties.append((PROPERTY, broker.server))
     report_section.remember(request.node, broker)
-    refuse = broker._operations.refuse
+    refuse = broker._remote.refuse
     if kind == "cluster":
         refuse("cluster of the test's own")
     if different := _differences(broker, asks.config):
@@ -257,7 +257,7 @@ def _lend_elsewhere(
         request.node.user_properties.append((UNMET, ", ".join(unmet)))
     try:
         topics = checked_topics("topics", {**topics_by_name(options.get("topics")), **asks.topics})
-        broker._thread.run(broker._operations.create_all(topics))
+        broker._thread.run(broker._remote.create_all(topics))
         if seed is not None:
             seed(broker)
         yield broker

@@ -83,7 +83,7 @@ def _host_of(value: Any) -> Any:
     from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
 
     if isinstance(value, AsyncRemoteBroker):
-        return value._broker
+        return value._host
     return value if isinstance(value, RemoteBroker) else None
 
 
@@ -95,7 +95,7 @@ def text_of(host: Broker | Cluster | RemoteBroker) -> str:
         return f"the failure report failed, too: {error!r}"
 
 
-def _address(host: Broker | Cluster | RemoteBroker) -> str:
+def _address(host: Any) -> str:
     """What runs, and where: "broker 127.0.0.1:9092", "Apache Kafka 4.3 kafka:9092"."""
     addresses = host._addresses if "_addresses" in dir(host) else host.bootstrap_servers
     return f"{getattr(host, 'server', host._thread.what)} {addresses}"

@@ -27,7 +27,7 @@ from kmini.broker.journal.registry_requests import (
 )
 from kmini.broker.network.connection import disable_linger
 from kmini.registry.registry_errors import RegistryError
-from kmini.registry.schema_log import Served
+from kmini.registry.schema_log import Brokers
 from kmini.web.http_serving import BodyMissing, BodyTooLarge, Handler, Request, Response, Unreadable
 
 AnswerError = Callable[[Request, RegistryError], Response]
@@ -38,14 +38,14 @@ CLIENT_HAS_GONE = "the client has gone"
 class ObservedRequests:
     """Stands around the service of every request."""
 
-    def __init__(self, served: Served, answer_error: AnswerError) -> None:
+    def __init__(self, brokers: Brokers, answer_error: AnswerError) -> None:
         """`answer_error` makes the answer of an error."""
-        self._served = served
+        self._brokers = brokers
         self._answer_error = answer_error
 
     async def observe(self, request: Request, handler: Handler) -> Response:
         """Answer a request by a handler, as the rules say."""
-        broker = next(iter(self._served.brokers), None)
+        broker = next(iter(self._brokers()), None)
         if broker is None:
             return await handler(request)
         question, source, journal = _question(request), _source(request), broker.services.journal

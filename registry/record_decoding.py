@@ -9,7 +9,7 @@ from kmini.broker.scheduler import in_thread
 from kmini.registry.formats.values import MOST_BYTES, Undecodable, decoded
 from kmini.registry.registered import Registered
 from kmini.registry.registry_errors import RegistryError
-from kmini.registry.schema_log import SchemaLog, Served
+from kmini.registry.schema_log import Brokers, SchemaLog
 from kmini.registry.schema_reading import SchemaReader
 from kmini.registry.schemas_topic import SchemaVersion
 from kmini.registry.wire_format import SchemaMark, Which, message_place, schema_mark
@@ -29,8 +29,8 @@ class DecodedData(NamedTuple):
 class RecordDecoding:
     """Decodes records by the registry in front of which a process stands. Belongs to the loop of the brokers."""
 
-    def __init__(self, served: Served, reader: SchemaReader | None = None) -> None:
-        self._log = SchemaLog(served)
+    def __init__(self, brokers: Brokers, reader: SchemaReader | None = None) -> None:
+        self._log = SchemaLog(brokers)
         self._reader = reader or SchemaReader()
 
     async def decoded(

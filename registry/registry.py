@@ -34,7 +34,7 @@ from kmini.registry.registry_errors import (
     VERSION_NOT_SOFT_DELETED,
     VERSION_SOFT_DELETED,
 )
-from kmini.registry.schema_log import SchemaLog, Served
+from kmini.registry.schema_log import Brokers, SchemaLog
 from kmini.registry.schema_reading import SchemaReader
 from kmini.registry.schemas_topic import (
     Change,
@@ -53,8 +53,8 @@ LATEST = -1
 class Registry:
     """A registry in front of a broker, or of the brokers of a cluster. Belongs to their loop."""
 
-    def __init__(self, served: Served, reader: SchemaReader | None = None) -> None:
-        self._log = SchemaLog(served)
+    def __init__(self, brokers: Brokers, reader: SchemaReader | None = None) -> None:
+        self._log = SchemaLog(brokers)
         self._writing = asyncio.Lock()
         self.reader = reader or SchemaReader()
         self.registration = Registration(self._log, self.reader, self._writing)

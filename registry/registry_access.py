@@ -24,7 +24,7 @@ from kmini.broker.security.security_settings import PLAIN, SaslSettings, sasl_se
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol import scram
 from kmini.registry.registry_errors import DENIED, FORBIDDEN, NOT_JSON, UNAUTHORIZED
-from kmini.registry.schema_log import Served
+from kmini.registry.schema_log import Brokers
 from kmini.registry.schemas_topic import TOPIC
 from kmini.web.http_hosts import is_loopback, name_of
 
@@ -48,9 +48,9 @@ UNKNOWN = scram.credential_of(scram.SHA_256, bytes(32), bytes(16), scram.SHA_256
 class RegistryAccess:
     """Decides on each request by its headers and its peer."""
 
-    def __init__(self, served: Served, host: str) -> None:
+    def __init__(self, brokers: Brokers, host: str) -> None:
         """`host` is the address at which the registry listens."""
-        self._served = served
+        self._brokers = brokers
         self._is_local = is_loopback(host)
         self._users = _Users()
 
@@ -71,7 +71,7 @@ class RegistryAccess:
     async def check_user(self, headers: Mapping[str, str], peer: str, *, writes: bool) -> None:
         """Raise RegistryError for a client without the password of a user, and for a user without the permission. The
         address of the client is `peer`."""
-        for broker in self._served.brokers:
+        for broker in self._brokers():
             principal = await self._users.principal(broker, headers.get("Authorization", ""))
             authorizer = broker.services.authorizer
             operation = AclOperation.WRITE if writes else AclOperation.READ

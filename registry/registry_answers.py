@@ -32,7 +32,7 @@ from kmini.registry.registry_requests import (
     version_of,
 )
 from kmini.registry.schema_content import PROTOBUF, SchemaContent
-from kmini.registry.schema_log import Served
+from kmini.registry.schema_log import Brokers
 from kmini.registry.schemas_topic import SchemaVersion
 
 
@@ -70,9 +70,9 @@ class RawText(str):
 class RegistryAnswers:
     """Answers requests. Every method raises RegistryError."""
 
-    def __init__(self, registry: Registry, served: Served) -> None:
+    def __init__(self, registry: Registry, brokers: Brokers) -> None:
         self._registry = registry
-        self._served = served
+        self._brokers = brokers
 
     # --- subjects and their versions
 
@@ -279,7 +279,7 @@ class RegistryAnswers:
         raise NO_ASSOCIATIONS()
 
     async def cluster(self, request: RegistryRequest) -> dict[str, Any]:
-        cluster_id = next((broker.controller.cluster_id for broker in self._served.brokers), "")
+        cluster_id = next((broker.controller.cluster_id for broker in self._brokers()), "")
         clusters = {"kafka-cluster": cluster_id, "schema-registry-cluster": "schema-registry"}
         return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 

@@ -6,7 +6,6 @@ It has no control verbs: what it serves is `ROUTES`, and nothing else.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -26,7 +25,7 @@ from kmini.registry.registry_errors import (
     ErrorKind,
     RegistryError,
 )
-from kmini.registry.schema_log import Served
+from kmini.registry.schema_log import Brokers
 from kmini.registry.schema_reading import SchemaReader
 from kmini.web.http_serving import (
     BodyMissing,
@@ -40,6 +39,7 @@ from kmini.web.http_serving import (
     Router,
     Unreadable,
     parser_message,
+    to_its_end,
 )
 from kmini.web.strict_json import write_json
 
@@ -121,13 +121,13 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 class RegistryServer:
     """Serves the schema registry of a broker or a cluster."""
 
-    def __init__(self, served: Served, host: str, reader: SchemaReader | None = None) -> None:
+    def __init__(self, brokers: Brokers, host: str, reader: SchemaReader | None = None) -> None:
         """`host` is the address at which it listens."""
-        self._served = served
-        self._access = RegistryAccess(served, host)
-        self.registry = Registry(served, reader)
-        self._answers = RegistryAnswers(self.registry, served)
-        self._observed = ObservedRequests(served, self._answer_error)
+        self._brokers = brokers
+        self._access = RegistryAccess(brokers, host)
+        self.registry = Registry(brokers, reader)
+        self._answers = RegistryAnswers(self.registry, brokers)
+        self._observed = ObservedRequests(brokers, self._answer_error)
         router = Router()
         for route in ROUTES:
             router.add("GET HEAD" if route.verb == "GET" else route.verb, route.path, self._handler_of(route))
@@ -181,29 +181,20 @@ class RegistryServer:
                 request.queries.get("value", []),
                 await request.read(),
             )
-            return _answer(request, await (_to_its_end(method(given)) if route.writes else method(given)))
+            answer = method(given)
+            if route.writes:
+                answer = to_its_end(answer, log, "a change")
+            return _answer(request, await answer)
 
         return handle
 
     def _answer_error(self, request: Request, error: RegistryError, headers: dict[str, str] | None = None) -> Response:
-        release = next((broker.config.current.kmini_as_version for broker in self._served.brokers), None)
+        release = next((broker.config.current.kmini_as_version for broker in self._brokers()), None)
         document = {"error_code": error.code_as(release), "message": error.message}
         headers = {**(headers or {}), "Content-Type": media_type(request.headers.get("Accept", ""))}
         if error.status is HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = CHALLENGE
         return Response(error.status, headers, write_json(document, is_compact=True))
-
-
-async def _to_its_end(answer: Awaitable[Any]) -> Any:
-    """The answer of what changes the registry, which runs to its end though its client has gone."""
-    call = asyncio.ensure_future(answer)
-    try:
-        return await asyncio.shield(call)
-    except asyncio.CancelledError:
-        await asyncio.wait([call])
-        if not call.cancelled() and (error := call.exception()) is not None:
-            log.info("a change failed, and its client has gone: %s", error)
-        raise
 
 
 def media_type(accept: str) -> str:

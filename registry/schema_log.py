@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from typing import Protocol
 
 from kmini.broker.appending import until_replicated
 from kmini.broker.broker import BrokerServer
@@ -49,19 +48,15 @@ MOST_LEADERS = 20
 """Leaders that a request tries, one after the other."""
 
 
-class Served(Protocol):
-    """What a registry stands in front of: a broker, or the brokers of a cluster."""
-
-    @property
-    def brokers(self) -> Collection[BrokerServer]:
-        """Those that run."""
+Brokers = Callable[[], Collection[BrokerServer]]
+"""The brokers that run of those that a registry stands in front of."""
 
 
 class SchemaLog:
     """Follows the log and appends to it. Belongs to the loop of the brokers."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
         self._state = Registered()
         self._seen: tuple[PartitionLog, int, int] | None = None
         """The log that was read, its leader epoch, and its log start offset; None before the first one."""
@@ -106,7 +101,7 @@ class SchemaLog:
     async def _append(self, changes: Sequence[Change]) -> None:
         broker = self._any_broker()
         if broker.controller.topic(TOPIC) is None:
-            shape = shape_of(CONSUMER_OFFSETS, broker.config.current, len(self._served.brokers))
+            shape = shape_of(CONSUMER_OFFSETS, broker.config.current, len(self._brokers()))
             assert shape is not None
             topics.create(
                 broker,
@@ -125,7 +120,7 @@ class SchemaLog:
     # --- the partition
 
     def _any_broker(self) -> BrokerServer:
-        for broker in self._served.brokers:
+        for broker in self._brokers():
             return broker
         raise STORE_FAILED(done="reached", details="no broker runs")
 
@@ -139,7 +134,7 @@ class SchemaLog:
             told = f"the topic has {len(topic.partitions)} partitions, and a registry needs it to have one"
             raise STORE_FAILED(done="used", details=told)
         leader = topic.partitions[0].leader
-        for broker in self._served.brokers:
+        for broker in self._brokers():
             if broker.node_id == leader:
                 led = broker.replica_manager.leader_of(PLACE)
                 _check_policy(led)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from kmini.protocol.errors import InvalidState
 
@@ -37,3 +37,20 @@ class Unavailable:
 
     def __repr__(self) -> str:
         return f"<{self._name} needs kmini>"
+
+
+class RefusingTable:
+    """Has the operations that Kafka's protocol allows, and refuses the others of a broker of kmini by their names."""
+
+    _local: ClassVar[type]
+    """The table of a broker of kmini."""
+    _called: ClassVar[str] = ""
+    """How a user gets the handle of the table, with a dot behind: "topic."."""
+    refuse: Refuse
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_") or not hasattr(self._local, name):
+                raise AttributeError(name)
+            self.refuse(self._called + name)

@@ -7,20 +7,19 @@ with RemoteBroker("kafka.example:9092", prefix="run-1-") as broker:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
+from typing import TYPE_CHECKING, cast
 
 from kmini.client import Client
 from kmini.protocol.errors import KafkaError
 from kmini.remote.needs_kmini import Refuse, Unavailable, refuse
-from kmini.remote.remote_group import AsyncRemoteGroup, RemoteGroup
 from kmini.remote.remote_operations import RemoteOperations
-from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
-from kmini.remote.remote_transactions import AsyncRemoteTransactions, RemoteTransactions
 from kmini.remote.server_identity import server_identity
-from kmini.testkit.embedded import Broker
-from kmini.testkit.handle import Awaiting, Blocking, method
+from kmini.testkit.embedded import Broker, BrokerMethods, BrokerOperations
+from kmini.testkit.handle import Awaiting, Blocking
 from kmini.testkit.loop_thread import LoopThread
-from kmini.testkit.name_hints import unknown_attribute
+from kmini.testkit.parts import AsyncParts, Parts
 
 TIMEOUT_MS = 30_000
 """Milliseconds that an operation may take, unless it has a time-out of its own."""
@@ -28,23 +27,23 @@ TIMEOUT_MS = 30_000
 CLIENT_ID = "kmini-tests"
 
 
-class RemoteMethods:
-    """The methods of a remote broker."""
+class _Elsewhere:
+    """Refuses, when it is called, what only a broker of kmini has beside its operations."""
 
-    create_topic = method(RemoteOperations.create_topic)
-    delete_topic = method(RemoteOperations.delete_topic)
-    topics = method(RemoteOperations.topics)
-    produce = method(RemoteOperations.produce)
-    records = method(RemoteOperations.records)
-    wait_for_records = method(RemoteOperations.wait_for_records)
-    offsets = method(RemoteOperations.offsets)
-    delete_records = method(RemoteOperations.delete_records)
-    load = method(RemoteOperations.load)
-    groups = method(RemoteOperations.groups)
-    reset = method(RemoteOperations.reset)
+    _remote: RemoteOperations
+
+    if not TYPE_CHECKING:
+        clock = property(lambda self: Unavailable("clock", self._remote.refuse))
+        requests = property(lambda self: Unavailable("requests", self._remote.refuse))
+        faults = property(lambda self: Unavailable("faults", self._remote.refuse))
+
+        def __getattr__(self, name: str) -> Unavailable:
+            if name.startswith("_") or not hasattr(Broker, name):
+                return super().__getattr__(name)
+            return Unavailable(name, self._remote.refuse)
 
 
-class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
+class RemoteBroker(_Elsewhere, BrokerMethods, Parts, Blocking[BrokerOperations]):
     """A broker that runs elsewhere: what Kafka's protocol can do works as with `Broker`, all else is refused by
     NeedsKmini when it is called.
 
@@ -58,7 +57,7 @@ class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
         """`refuse` raises where a call needs kmini; it gets the name of the call, as "clock.advance"."""
         self._client = Client(bootstrap_servers, client_id=CLIENT_ID, timeout_ms=timeout_ms)
         self._remote = RemoteOperations(self._client, prefix, refuse)
-        super().__init__(LoopThread("broker"), lambda: self._remote)
+        super().__init__(LoopThread("broker"), cast(Callable[[], BrokerOperations], lambda: self._remote))
         self.bootstrap_servers = bootstrap_servers
         """The addresses of the brokers, for any client."""
         self.prefix = prefix
@@ -69,7 +68,7 @@ class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
         """Connect. Raises NoBrokerAnswers."""
         self._thread.start()
         try:
-            self.server = self._thread.run(server_identity(self._client))
+            self.server = self._remote.server = self._thread.run(server_identity(self._client))
         except BaseException:
             self._thread.run(self._client.close())
             self._thread.end()
@@ -99,36 +98,14 @@ class RemoteBroker(RemoteMethods, Blocking[RemoteOperations]):
         """The same methods, awaitable on any asyncio event loop."""
         return AsyncRemoteBroker(self)
 
-    def topic(self, name: str) -> RemoteTopic:
-        """A handle of one topic, which need not exist yet."""
-        return RemoteTopic(self, name)
 
-    def group(self, name: str) -> RemoteGroup:
-        """A handle of one consumer group, which need not exist yet."""
-        return RemoteGroup(self, name)
-
-    def report(self) -> str:
-        """What that Kafka tells for a test that has failed, in at most 40 lines: the likely reason, what the test
-        waited for in vain, topics and their last records, groups, and open transactions."""
-        from kmini.remote.remote_facts import RemoteReport
-
-        return RemoteReport(self).text()
-
-    @property
-    def transactions(self) -> RemoteTransactions:
-        """The transactions of this run."""
-        return RemoteTransactions(self)
-
-    def __getattr__(self, name: str) -> Unavailable:
-        return _unavailable(self, name)
-
-
-class AsyncRemoteBroker(RemoteMethods, Awaiting[RemoteOperations]):
+class AsyncRemoteBroker(_Elsewhere, BrokerMethods, AsyncParts, Awaiting[BrokerOperations]):
     """The result of `RemoteBroker.aio`: the same methods, awaitable on any asyncio event loop."""
 
     def __init__(self, broker: RemoteBroker) -> None:
         super().__init__(broker._thread, broker._table)
-        self._broker = broker
+        self._host = broker
+        self._remote = broker._remote
         self.bootstrap_servers = broker.bootstrap_servers
         self.prefix = broker.prefix
         self.server = broker.server
@@ -137,34 +114,3 @@ class AsyncRemoteBroker(RemoteMethods, Awaiting[RemoteOperations]):
     def aio(self) -> AsyncRemoteBroker:
         """This object, so that a helper can take either kind."""
         return self
-
-    def topic(self, name: str) -> AsyncRemoteTopic:
-        """A handle of one topic, which need not exist yet."""
-        return AsyncRemoteTopic(self, name)
-
-    def group(self, name: str) -> AsyncRemoteGroup:
-        """A handle of one consumer group, which need not exist yet."""
-        return AsyncRemoteGroup(self, name)
-
-    async def report(self) -> str:
-        """What that Kafka tells for a test that has failed, in at most 40 lines: the likely reason, what the test
-        waited for in vain, topics and their last records, groups, and open transactions."""
-        from kmini.remote.remote_facts import AsyncRemoteReport
-
-        return await AsyncRemoteReport(self).text()
-
-    @property
-    def transactions(self) -> AsyncRemoteTransactions:
-        """The transactions of this run."""
-        return AsyncRemoteTransactions(self)
-
-    def __getattr__(self, name: str) -> Unavailable:
-        return _unavailable(self, name)
-
-
-def _unavailable(broker: RemoteBroker | AsyncRemoteBroker, name: str) -> Unavailable:
-    """What stands for an attribute that only `Broker` has. Raises AttributeError for one that it does not have
-    either."""
-    if name.startswith("_") or not hasattr(Broker, name):
-        raise AttributeError(unknown_attribute(type(broker), name), name=name)
-    return Unavailable(name, broker._operations.refuse)

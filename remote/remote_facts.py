@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import TopicPartition
+from kmini.remote.needs_kmini import RefusingTable
 from kmini.remote.remote_group import RemoteGroupOperations
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_records import offsets_of, read
 from kmini.remote.remote_transactions import RemoteTransactionOperations
 from kmini.testkit.contents import PartitionOffsets, Record
-from kmini.testkit.handle import Awaiting, Blocking, Handle, method
 from kmini.testkit.report.facts import Facts, GroupFacts, PartitionFacts, TopicFacts
 from kmini.testkit.report.failure_report import failure_report
+from kmini.testkit.report_handle import ReportOperations
 
 if TYPE_CHECKING:
-    from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
+    from kmini.broker.faults.active_rules import ActiveRules
     from kmini.testkit.failed_waits import FailedWait
 
 MOST_READ = 200
@@ -27,20 +28,24 @@ READ_S = 10
 """Seconds that reading the records of a topic may take; afterwards the report has its offsets only."""
 
 
-class RemoteReportOperations:
+class RemoteReportOperations(RefusingTable):
     """The failure report of a broker that runs elsewhere."""
 
-    def __init__(self, operations: RemoteOperations, server: str, waits: Collection[FailedWait]) -> None:
+    _local = ReportOperations
+
+    def __init__(
+        self, operations: RemoteOperations, rules: ActiveRules | None, waits: Collection[FailedWait], told_s: float
+    ) -> None:
+        """`rules` and `told_s` are those of a broker of kmini; here they tell nothing."""
         self._operations = operations
-        self._server = server
         self._waits = waits
 
     async def text(self) -> str:
         """The failure report."""
-        return failure_report(await gather(self._operations, self._server, self._waits))
+        return failure_report(await gather(self._operations, self._waits))
 
 
-async def gather(operations: RemoteOperations, server: str, waits: Collection[FailedWait] = ()) -> Facts:
+async def gather(operations: RemoteOperations, waits: Collection[FailedWait] = ()) -> Facts:
     """The facts that requests tell: of the topics, groups and transactions of the run, and of those that the test
     waited for in vain."""
     waits = [wait for wait in waits if wait.ended_s >= operations.began_s]
@@ -51,20 +56,11 @@ async def gather(operations: RemoteOperations, server: str, waits: Collection[Fa
     found = {topic.name or "": len(topic.partitions) for topic in await operations.metadata(None)}
     chosen = [name for name in sorted(found) if operations.is_own_topic(name) or name in named]
     return Facts(
-        began_s=0.0,
-        addresses=(),
-        told=(),
-        requests=(),
-        has_journal=False,
-        lost=0,
         topics=tuple([await _topic(operations, name, found[name]) for name in chosen]),
         groups=tuple(groups),
         transactions=tuple(await RemoteTransactionOperations(operations).open()),
-        clients=(),
-        faults=(),
-        ahead_ms=0,
         waits=tuple(waits),
-        elsewhere=server,
+        elsewhere=operations.server,
     )
 
 
@@ -106,21 +102,3 @@ async def _groups(operations: RemoteOperations, waits: Collection[FailedWait]) -
                 yield GroupFacts(await group.describe(), await group.offsets())
             except KafkaError:  # its members are not told, or it goes at this moment
                 continue
-
-
-class _RemoteReport(Handle[RemoteReportOperations]):
-    """The methods of `RemoteReport` and `AsyncRemoteReport`."""
-
-    def __init__(self, broker: RemoteBroker | AsyncRemoteBroker) -> None:
-        operations, server, waits = broker._operations, broker.server, [*broker._thread.failed_waits]
-        super().__init__(broker._thread, lambda: RemoteReportOperations(operations, server, waits))
-
-    text = method(RemoteReportOperations.text)
-
-
-class RemoteReport(_RemoteReport, Blocking[RemoteReportOperations]):
-    """The reports of a broker that runs elsewhere."""
-
-
-class AsyncRemoteReport(_RemoteReport, Awaiting[RemoteReportOperations]):
-    """The reports of a broker that runs elsewhere; see RemoteReport."""

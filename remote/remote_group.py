@@ -7,17 +7,15 @@ import contextlib
 from collections.abc import Mapping
 from typing import Literal
 
-from kmini.client import GroupDescription as Described
 from kmini.client.group_descriptions import CLASSIC, CONSUMER, STABLE
 from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST
 from kmini.protocol.topics import TopicPartition
-from kmini.remote.remote_handle import RemoteHandle
+from kmini.remote.needs_kmini import RefusingTable
 from kmini.remote.remote_operations import RemoteOperations
 from kmini.remote.remote_records import offsets_of, read
-from kmini.testkit.descriptions import GroupDescription, GroupMember, consumer_of
-from kmini.testkit.group_handle import Group
-from kmini.testkit.handle import Awaiting, Blocking, method, waits_for_clients
+from kmini.testkit.descriptions import GroupDescription, group_of
+from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.phrases import counted, members_expected, there_is_no
 from kmini.testkit.waiting import NotInTime
 
@@ -25,22 +23,24 @@ KINDS = (CLASSIC, CONSUMER)
 """The kinds of groups that are described."""
 
 
-class RemoteGroupOperations:
-    """The operations of one group. A method that names a group that does not exist raises GroupIdNotFound; `stable`,
-    `caught_up` and `commit` do not need it."""
+class RemoteGroupOperations(RefusingTable):
+    """The operations of one group that the protocol allows."""
+
+    _local = GroupOperations
+    _called = "group."
 
     def __init__(self, operations: RemoteOperations, group: str) -> None:
         self._operations = operations
+        self.refuse = operations.refuse
         self._client = operations.client
         self._name = group
 
     async def describe(self) -> GroupDescription:
-        """The kind, state, protocol and members of the group. The generation of a classic group, and the topics that
-        its members subscribe to, no request tells: they are -1 and the topics of the assignments. Raises
-        GroupIdNotFound, which lists the groups, InconsistentGroupProtocol for a group whose members are no consumers
-        (share, streams), CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        """See `GroupOperations.describe`. No request tells the generation of a classic group, and the topics that its
+        members subscribe to: they are -1 and the topics of the assignments. Raises InconsistentGroupProtocol, too, for
+        a group whose members are no consumers (share, streams)."""
         try:
-            return _shown(await self._client.describe_group(self._name))
+            return group_of(await self._client.describe_group(self._name))
         except GroupIdNotFound:
             pass
         listed = await self._client.list_groups()
@@ -53,8 +53,7 @@ class RemoteGroupOperations:
         raise GroupIdNotFound(there_is_no("group", self._name, (group.group_id for group in listed)))
 
     async def offsets(self) -> dict[TopicPartition, int]:
-        """The committed offsets, by topic and partition: `offsets()["orders", 0]` is the next offset to read. Raises
-        GroupIdNotFound, CoordinatorNotAvailable and CoordinatorLoadInProgress."""
+        """See `GroupOperations.offsets`."""
         with contextlib.suppress(InconsistentGroupProtocol):
             await self.describe()
         return await self._committed()
@@ -64,12 +63,7 @@ class RemoteGroupOperations:
         return {place: committed.offset for place, committed in sorted(found.items())}
 
     async def lag(self) -> dict[TopicPartition, int]:
-        """How far the committed offsets are behind the high watermark, by topic and partition, as Kafka's tools tell.
-
-        Transaction markers count. It has the partitions with a committed offset, and those that members have; of those
-        without a committed offset everything is behind. Raises GroupIdNotFound, CoordinatorNotAvailable and
-        CoordinatorLoadInProgress.
-        """
+        """See `GroupOperations.lag`."""
         description = await self.describe()
         committed = await self._committed()
         places = sorted({*committed, *(place for member in description.members for place in member.assignment)})
@@ -79,14 +73,8 @@ class RemoteGroupOperations:
             for place in places
         }
 
-    @waits_for_clients
     async def stable(self, members: int | None = None, *, timeout_ms: int = 10_000) -> GroupDescription:
-        """Wait until the group is Stable with this many members, or with any; return its description. With `members=0`
-        wait until it has none.
-
-        The group need not exist yet. Raises RequestTimedOut, which is an AssertionError as well and tells what was
-        there.
-        """
+        """See `GroupOperations.stable`."""
         found = GroupDescription(self._name, CLASSIC, "Dead", 0, None, (), -1)
         told = ""
 
@@ -106,14 +94,8 @@ class RemoteGroupOperations:
             return found
         raise NotInTime(f"{told} (after {timeout_ms} ms; expected: Stable, {members_expected(members)})")
 
-    @waits_for_clients
     async def caught_up(self, topic: str, *, timeout_ms: int = 10_000) -> None:
-        """Wait until the group has committed an offset behind every record of a topic that a consumer at
-        `read_committed` gets. Transaction markers, and records of aborted and open transactions, do not count.
-
-        Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which is an
-        AssertionError as well and tells how far the group is.
-        """
+        """See `GroupOperations.caught_up`."""
         left: int | None = None
 
         async def is_caught_up() -> bool:
@@ -138,22 +120,11 @@ class RemoteGroupOperations:
             return error.message
 
     async def rebalance(self) -> None:
-        """Have all members join again, as if one had come or gone: they learn it by their next heartbeat, or poll.
-        Returns at once; `stable` waits until they have. A rebalance that is in progress goes on. A consumer group gets
-        another epoch, and its target assignment is computed anew.
-
-        Raises GroupIdNotFound, UnknownMemberId for a group without members, InconsistentGroupProtocol for one whose
-        members are no consumers, CoordinatorNotAvailable and CoordinatorLoadInProgress.
-        """
+        """See `GroupOperations.rebalance`."""
         await self._client.rebalance(self._name)
 
     async def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit offsets by topic and partition, as an administrator does: `commit({("orders", 0): 7})`. A group that
-        does not exist is created.
-
-        Raises NonEmptyGroup if the group has members, whose own commits would count; UnknownTopicOrPartition;
-        CoordinatorNotAvailable and CoordinatorLoadInProgress.
-        """
+        """See `GroupOperations.commit`."""
         try:
             described = await self.describe()
         except (GroupIdNotFound, InconsistentGroupProtocol):
@@ -169,13 +140,7 @@ class RemoteGroupOperations:
     async def reset_offsets(
         self, position: Literal["earliest", "latest"] | int, topic: str | None = None
     ) -> dict[TopicPartition, int]:
-        """Commit the beginning or the end of each partition, or the first record since a time in milliseconds since
-        the epoch: of one topic, or of all in which the group has committed. Returns what was committed. `commit` takes
-        offsets of their own. A group that does not exist is created, if a topic is given.
-
-        Raises GroupIdNotFound for a group that has committed nothing, where no topic is given; NonEmptyGroup,
-        UnknownTopicOrPartition, CoordinatorNotAvailable and CoordinatorLoadInProgress as `commit` does.
-        """
+        """See `GroupOperations.reset_offsets`."""
         topics = {place.topic for place in await self.offsets()} if topic is None else {topic}
         places = [place for name in sorted(topics) for place in await self._operations.partitions(name)]
         timestamp = {"earliest": EARLIEST, "latest": LATEST}[position] if isinstance(position, str) else position
@@ -184,66 +149,3 @@ class RemoteGroupOperations:
         offsets = {place: ends.get(place, found[place].offset) for place in places}
         await self.commit({(place.topic, place.partition): offset for place, offset in offsets.items()})
         return offsets
-
-
-def _shown(described: Described) -> GroupDescription:
-    if described.type == CONSUMER:
-        return _shown_consumers(described)
-    members = tuple(
-        GroupMember(
-            member.member_id,
-            member.client_id,
-            member.client_host.removeprefix("/"),
-            member.group_instance_id,
-            tuple(sorted({place.topic for place in member.partitions})),
-            member.partitions,
-        )
-        for member in described.members
-    )
-    return GroupDescription(
-        described.group_id,
-        CLASSIC,
-        described.state,
-        -1,
-        described.protocol or None,
-        members,
-        described.coordinator.node_id,
-    )
-
-
-def _shown_consumers(described: Described) -> GroupDescription:
-    return GroupDescription(
-        described.group_id,
-        described.type,
-        described.state,
-        -1 if described.epoch is None else described.epoch,
-        described.protocol if described.members else None,
-        tuple(map(consumer_of, described.members)),
-        described.coordinator.node_id,
-        described.assignment_epoch,
-    )
-
-
-class _RemoteGroupHandle(RemoteHandle[RemoteGroupOperations]):
-    """The methods of `RemoteGroup` and `AsyncRemoteGroup`."""
-
-    _kind = "group"
-    _local = Group
-    _operations_of = RemoteGroupOperations
-
-    describe = method(RemoteGroupOperations.describe)
-    offsets = method(RemoteGroupOperations.offsets)
-    lag = method(RemoteGroupOperations.lag)
-    stable = method(RemoteGroupOperations.stable)
-    caught_up = method(RemoteGroupOperations.caught_up)
-    rebalance = method(RemoteGroupOperations.rebalance)
-    commit = method(RemoteGroupOperations.commit)
-    reset_offsets = method(RemoteGroupOperations.reset_offsets)
-
-
-class RemoteGroup(_RemoteGroupHandle, Blocking[RemoteGroupOperations]):
-    """One consumer group of a broker that runs elsewhere, which need not exist yet."""
-
-
-class AsyncRemoteGroup(_RemoteGroupHandle, Awaiting[RemoteGroupOperations]):
-    """One consumer group of a broker that runs elsewhere; see RemoteGroup."""

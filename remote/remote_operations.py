@@ -1,7 +1,7 @@
 """The operations of a broker that runs elsewhere, by a client: those of `Broker` that Kafka's protocol has.
 
-Names and signatures are those of the operations of a broker (`operations.py`, `operations.py`); a test compares
-them. Every coroutine runs on the loop of the client and raises KafkaError.
+Names and signatures are those of the operations of a broker (`testkit/operations.py`); a test compares them. Every
+coroutine runs on the loop of the client and raises KafkaError.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from kmini.broker.reset import ResetReport
 from kmini.broker.settings.broker_config import BROKER_KEYS
@@ -23,11 +24,11 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Header
 from kmini.protocol.records.record import Record as LogRecord
 from kmini.protocol.topics import TopicPartition
-from kmini.remote.needs_kmini import Refuse
+from kmini.remote.needs_kmini import Refuse, RefusingTable
 from kmini.remote.remote_records import offsets_of, read
 from kmini.testkit.argument_checks import Config, NewTopic
 from kmini.testkit.contents import Isolation, PartitionOffsets, Record
-from kmini.testkit.handle import waits_for_clients
+from kmini.testkit.embedded import BrokerOperations
 from kmini.testkit.phrases import there_is_no, there_is_no_partition
 from kmini.testkit.record_arguments import Headers
 from kmini.testkit.seeds import fitting_configs
@@ -36,31 +37,43 @@ POLL_MS = 20
 """Milliseconds between two looks at what a wait is for: the protocol announces nothing."""
 
 
-class RemoteOperations:
+class RemoteOperations(RefusingTable):
     """The operations of a broker that runs elsewhere.
 
     Topics and groups whose names begin with `prefix`, and topics that an operation has created, are the run's own:
     `reset` deletes them, and `topics` lists them. All others are left alone.
     """
 
+    _local = BrokerOperations
+
     def __init__(self, client: Client, prefix: str, refuse: Refuse) -> None:
         self.client = client
         self.refuse = refuse
         self._prefix = prefix
+        self.server = ""
+        """The server and its release: "Apache Kafka 4.3"."""
         self.began_s = time.time()
         """When the run began, or was last reset, in seconds since the epoch."""
         self._created: set[str] = set()
         """Topics that were created here, whatever their names."""
+
+    def part(self, table: type, *about: Any) -> Any:
+        """The table of a topic, of a group, of the transactions or of the report."""
+        from kmini.remote.remote_facts import RemoteReportOperations
+        from kmini.remote.remote_group import RemoteGroupOperations
+        from kmini.remote.remote_topic import RemoteTopicOperations
+        from kmini.remote.remote_transactions import RemoteTransactionOperations
+
+        tables = (RemoteTopicOperations, RemoteGroupOperations, RemoteTransactionOperations, RemoteReportOperations)
+        made: Any = next(one for one in tables if one._local is table)
+        return made(self, *about)
 
     # --- topics
 
     async def create_topic(
         self, name: str, partitions: int = 1, config: Config | None = None, *, replication_factor: int = -1
     ) -> None:
-        """Create a topic; clients can produce to it when this returns.
-
-        Raises TopicAlreadyExists, InvalidTopic, InvalidConfig, InvalidPartitions, InvalidReplicationFactor.
-        """
+        """See `BrokerOperations.create_topic`."""
         texts: dict[str, str] = dict(config or {})  # type: ignore[arg-type]  # argument_checks made them so
         await self.create(NewTopic(name, partitions, replication_factor, texts))
 
@@ -92,7 +105,7 @@ class RemoteOperations:
             raise RequestTimedOut(f"topic {topic.name} has partitions without a leader")
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic and its records. Raises UnknownTopicOrPartition."""
+        """See `Operations.delete_topic`."""
         await self.partitions(name)
         await self._delete([name])
 
@@ -112,7 +125,7 @@ class RemoteOperations:
         await self.until(are_gone, self.client.timeout_ms)
 
     async def topics(self) -> list[str]:
-        """The names of all topics of this run, sorted: those that it has created, and those with its prefix."""
+        """See `Operations.topics`. They are those of this run: those that it has created, and those with its prefix."""
         return sorted(topic.name for topic in await self.metadata(None) if topic.name and self.is_own_topic(topic.name))
 
     def is_own_topic(self, name: str) -> bool:
@@ -154,12 +167,7 @@ class RemoteOperations:
         partition: int = 0,
         timestamp_ms: int | None = None,
     ) -> int:
-        """Append one record as a producer with acks=all does, and return its offset. The topic is created if the broker
-        allows it.
-
-        Raises UnknownTopicOrPartition, InvalidTopic, LeaderNotAvailable, NotEnoughReplicas, RequestTimedOut, and the
-        error of the rule that the record breaks: MessageTooLarge, InvalidRecord, InvalidTimestamp.
-        """
+        """See `Operations.produce`."""
         await self.create_if_allowed(topic)
         return (await self.append(topic, value, key, headers, partition, timestamp_ms)).offset
 
@@ -189,12 +197,7 @@ class RemoteOperations:
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = "committed"
     ) -> list[Record]:
-        """The records of one partition or of all, in the order of partition and offset.
-
-        They are those that a consumer at read_committed gets; with
-        `isolation="uncommitted"` the records of open and aborted transactions, too; "all" needs kmini. Raises
-        UnknownTopicOrPartition, LeaderNotAvailable.
-        """
+        """See `Operations.records`. `isolation="all"` needs kmini."""
         self.check_isolation(isolation)
         return await read(
             self.client, await offsets_of(self.client, await self.partitions(topic, partition)), isolation
@@ -205,34 +208,22 @@ class RemoteOperations:
         if isolation == "all":
             self.refuse('records with isolation="all"')
 
-    @waits_for_clients
     async def wait_for_records(
         self, topic: str, count: int, *, timeout_ms: int = 10_000, isolation: Isolation = "committed"
     ) -> list[Record]:
-        """Wait until a topic has at least `count` records; return them as `records` does, up to a thousand more.
-
-        The topic need not exist yet. Raises RequestTimedOut, which lists the present records. On the thread of a
-        running event loop, where a client could not write meanwhile, it does not wait and raises RuntimeError if there
-        are fewer.
-        """
+        """See `Operations.wait_for_records`."""
         from kmini.remote.remote_topic import RemoteTopicOperations
 
         wait_for = RemoteTopicOperations(self, topic).wait_for
         return await wait_for(count, timeout_ms=timeout_ms, isolation=isolation)
 
     async def offsets(self, topic: str, partition: int = 0) -> PartitionOffsets:
-        """The offsets of a partition; the log end offset is given as the high watermark. Raises
-        UnknownTopicOrPartition."""
+        """See `BrokerOperations.offsets`. The log end offset is given as the high watermark."""
         (place,) = await self.partitions(topic, partition)
         return (await offsets_of(self.client, [place]))[place]
 
     async def delete_records(self, topic: str, offset: int = -1, *, partition: int = 0) -> int:
-        """Delete the records before `offset` (-1: the high watermark); return the low watermark once every live replica
-        has followed (KIP-107).
-
-        Raises UnknownTopicOrPartition, LeaderNotAvailable, OffsetOutOfRange, PolicyViolation on a topic that is only
-        compacted, InvalidTopic on an internal topic, RequestTimedOut.
-        """
+        """See `Operations.delete_records`."""
         (place,) = await self.partitions(topic, partition)
         result = (await self.client.delete_records_before({place: offset}))[place]
         if result.error is not None:
@@ -240,14 +231,7 @@ class RemoteOperations:
         return result.low_watermark
 
     async def load(self, path: str | os.PathLike[str], *, topic: str | None = None) -> dict[str, int]:
-        """Fill topics from a file or an archive, as a client does; return the number of records by topic.
-
-        A file has a JSON object on each line, as `kmini consume --format json` prints them; with `topic` each line is a
-        value. Missing topics are created as for a client. An archive is a directory that `kmini archive` has written
-        (extra `audit`), whose topics are created with their settings. A copy of a log directory needs kmini.
-
-        Raises SeedError, a ValueError, for anything else, FileNotFoundError, ArchiveError and KafkaError.
-        """
+        """See `Operations.load`. A copy of a log directory needs kmini."""
         from kmini.testkit.seeds import load
 
         return await load(Elsewhere(self), os.fspath(path), topic)
@@ -255,7 +239,7 @@ class RemoteOperations:
     # --- groups
 
     async def groups(self) -> list[str]:
-        """The names of all groups of this run, sorted: those with its prefix; with an empty prefix, all groups."""
+        """See `Operations.groups`. They are those of this run: with its prefix; with an empty prefix, all groups."""
         return sorted(filter(self.has_prefix, await self.group_names()))
 
     async def group_names(self) -> list[str]:

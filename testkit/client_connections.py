@@ -1,8 +1,7 @@
-"""The connections of clients: which exist, what they wait for, how they end; and the address that clients are told."""
+"""The connections of clients: which exist, what they wait for, how they end."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +10,7 @@ from kmini.protocol.errors import ResourceNotFound
 
 if TYPE_CHECKING:
     from kmini.broker.broker import BrokerServer
+    from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.network.connection import Connection
 
 SHOWN = 10
@@ -37,18 +37,10 @@ class ClientConnection(NamedTuple):
     """The number of the broker."""
 
 
-class ClientOperations(ABC):
+class ClientOperations:
     """The operations on the connections of clients, of a broker and of a cluster."""
 
-    @property
-    @abstractmethod
-    def running(self) -> Collection[BrokerServer]:
-        """The running brokers."""
-
-    @abstractmethod
-    def one_broker(self, number: int | None) -> BrokerServer:
-        """The running broker of this number; None is the only one. Raises BrokerNotRunning, and ValueError for None
-        where there are several."""
+    core: LocalCluster
 
     async def clients(self) -> list[ClientConnection]:
         """The connections of clients, the oldest first.
@@ -56,7 +48,7 @@ class ClientOperations(ABC):
         >>> [client.client_id for client in broker.clients()]
         []
         """
-        found = [_shown(broker, connection) for broker, connection in _connections(self.running)]
+        found = [_shown(broker, connection) for broker, connection in _connections(self.core.brokers.values())]
         return sorted(found, key=lambda client: (client.since_ms, client.address))
 
     async def disconnect(self, client_id: str) -> int:
@@ -67,29 +59,17 @@ class ClientOperations(ABC):
         """
         named = [
             connection
-            for _, connection in _connections(self.running)
+            for _, connection in _connections(self.core.brokers.values())
             if fnmatchcase(connection.client_id or "", client_id) or connection.client_id == client_id
         ]
         if not named:
-            names = sorted({connection.client_id or "" for _, connection in _connections(self.running)})
+            names = sorted({connection.client_id or "" for _, connection in _connections(self.core.brokers.values())})
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             others = f"connected are: {', '.join(map(repr, names[:SHOWN]))}{more}" if names else "none is connected"
             raise ResourceNotFound(f"no client {client_id!r} is connected; {others}")
         for connection in named:
             connection.close()
         return len(named)
-
-    async def advertise(self, host: str | None, port: int | None = None, *, broker: int | None = None) -> None:
-        """Tell clients this host and port from now on, in every answer that has the address of a broker: Metadata,
-        FindCoordinator, DescribeCluster. For a proxy or a mapped port in front of a broker that runs already.
-
-        Without a port it is that of each listener; `host` None ends it, and so does a reset. `broker` is needed where
-        there are several. `bootstrap_servers` stays, and so do connections. Raises ValueError and BrokerNotRunning.
-
-        >>> broker.advertise("127.0.0.1", 19092)
-        >>> broker.advertise(None)
-        """
-        self.one_broker(broker).server.advertised.override(host, port)
 
 
 def host_and_port(host: str, port: int) -> str:

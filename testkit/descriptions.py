@@ -8,6 +8,7 @@ from kmini.protocol.topics import TopicPartition
 from kmini.testkit.phrases import counted
 
 if TYPE_CHECKING:
+    from kmini.client import GroupDescription as ToldGroup
     from kmini.client import GroupMember as ToldMember
 
 SHOWN = 10
@@ -94,16 +95,30 @@ class GroupDescription(NamedTuple):
         return f"group {self.group} is {self.state}{at}{protocol}, {members}: {listed}"
 
 
-def consumer_of(member: ToldMember) -> GroupMember:
-    """A member of a consumer group, as its coordinator told it. The topics are those that it names, and those of which
-    it has partitions by its expression."""
-    by_expression = {place.topic for place in (*member.partitions, *(member.target or ()))}
+def group_of(told: ToldGroup) -> GroupDescription:
+    """A group as its coordinator told it over the protocol, which does not tell the generation of a classic group."""
+    is_classic = told.epoch is None
+    return GroupDescription(
+        told.group_id,
+        told.type,
+        told.state,
+        -1 if told.epoch is None else told.epoch,
+        (told.protocol if is_classic or told.members else None) or None,
+        tuple(map(_member_of, told.members)),
+        told.coordinator.node_id,
+        told.assignment_epoch,
+    )
+
+
+def _member_of(member: ToldMember) -> GroupMember:
+    """A member as its coordinator told it. The topics are those that it names, and those of which it has partitions."""
+    assigned = {place.topic for place in (*member.partitions, *(member.target or ()))}
     return GroupMember(
         member.member_id,
         member.client_id,
         member.client_host,
         member.group_instance_id,
-        tuple(sorted({*(member.topics or ()), *by_expression})),
+        tuple(sorted({*(member.topics or ()), *assigned})),
         member.partitions,
         member.type,
         member.epoch,

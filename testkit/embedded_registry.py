@@ -6,10 +6,8 @@ The registry itself (`kmini.registry`, extra "registry") is imported when the fi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from kmini.broker.broker import BrokerServer
 from kmini.broker.network.listeners import Endpoint
 from kmini.broker.network.socket_server import listening_socket
 from kmini.testkit import argument_checks, installed
@@ -43,7 +41,7 @@ class EmbeddedRegistry:
         server_of = await asyncio.get_running_loop().run_in_executor(None, _registry_server)
         listening = listening_socket("schema registry", self._host, self._port, BACKLOG)
         try:
-            server = server_of(_Served(running), self._host)
+            server = server_of(lambda: running.running, self._host)
             await server.start(listening)
         except BaseException:
             listening.close()
@@ -62,17 +60,6 @@ def _registry_server() -> type[RegistryServer]:
     from kmini.registry.registry_server import RegistryServer
 
     return RegistryServer
-
-
-class _Served:
-    """The brokers that run, as the registry asks for them."""
-
-    def __init__(self, running: Operations) -> None:
-        self._running = running
-
-    @property
-    def brokers(self) -> Collection[BrokerServer]:
-        return self._running.running
 
 
 def embedded_registry(registry: bool, registry_port: int, host: str) -> EmbeddedRegistry | None:

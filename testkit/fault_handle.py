@@ -83,16 +83,16 @@ class FaultOperations:
         if draft.name is None:
             rule = make_rule(self._rules.free_name(rule.name), when, rule.which, [act], can)
         (active,) = self._rules.arm([rule])
-        return LocalRule(active, self._rules)
+        return RuleOperations(active, self._rules)
 
     async def load_rules(self, documents: object) -> Sequence[RuleInForce]:
         """Put rules in force that are given as JSON objects."""
         made = self._rules.arm(rules_from_json(documents, self._rules.possible()), replaces=True)
-        return [LocalRule(active, self._rules) for active in made]
+        return [RuleOperations(active, self._rules) for active in made]
 
     async def all_rules(self) -> Sequence[RuleInForce]:
         """The rules in force."""
-        return [LocalRule(active, self._rules) for active in self._rules.rules]
+        return [RuleOperations(active, self._rules) for active in self._rules.rules]
 
     async def remove_rule(self, rule: RuleInForce) -> None:
         """Take a rule back."""
@@ -106,7 +106,7 @@ class FaultOperations:
     async def unhit(self) -> list[str]:
         """The rules that never acted, each with its nearest miss, and those that were begun and have no act."""
         never = [
-            f"fault rule {active.rule.name!r} never acted: {LocalRule(active, self._rules).why()}"
+            f"fault rule {active.rule.name!r} never acted: {RuleOperations(active, self._rules).why()}"
             for active in self._rules.rules
             if not active.hits
         ]
@@ -125,8 +125,12 @@ class FaultOperations:
             raise ExpectationFailed("\n".join(never))
 
 
-class LocalRule:
-    """A rule in force in this process."""
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+class RuleOperations:
+    """A rule in force in this process, and the operations of it."""
 
     def __init__(self, active: ActiveRule, rules: ActiveRules) -> None:
         self._active = active
@@ -145,11 +149,6 @@ class LocalRule:
         return self._active.seen
 
     @property
-    def arrived(self) -> int:
-        """How many requests it has held so far."""
-        return self._active.arrived
-
-    @property
     def held(self) -> list[str]:
         return [held.text for held in list(self._active.held)]
 
@@ -165,21 +164,10 @@ class LocalRule:
         return self._active.rule.to_json()
 
     def operations(self) -> RuleOperations:
-        return RuleOperations(self._active)
+        return self
 
     def __str__(self) -> str:
         return str(self._active.rule)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-class RuleOperations:
-    """The operations of one rule in force."""
-
-    def __init__(self, active: ActiveRule) -> None:
-        self._active = active
 
     @waits_for_clients
     async def wait_hit(self, count: int = 1, *, timeout_ms: int = 10_000) -> None:
@@ -421,7 +409,7 @@ class Faults(_Faults[Fault], Blocking[FaultOperations]):
     def _arm(self, draft: FaultDraft[Any], act: Act) -> Fault:
         return Fault(self, self._run(self._operations.arm(draft, act)))
 
-    def _story(self, document: dict[str, Any]) -> Fault:
+    def _load_one(self, document: dict[str, Any]) -> Fault:
         return self.load([document])[0]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -450,7 +438,7 @@ class AsyncFaults(_Faults[PendingFault], Awaiting[FaultOperations]):
         except Exception as error:
             raise brief(error)  # noqa: B904  # it is the same error
 
-    def _story(self, document: dict[str, Any]) -> PendingFault:
+    def _load_one(self, document: dict[str, Any]) -> PendingFault:
         return PendingFault(self._told(document), str(document["name"]), self._unfinished)
 
     async def _told(self, document: dict[str, Any]) -> AsyncFault:

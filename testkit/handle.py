@@ -97,13 +97,15 @@ class Handle(Generic[Operations]):
 
             raise AttributeError(unknown_attribute(type(self), name), name=name)
 
-    def _doing(
-        self, method: Callable[..., Coroutine[Any, Any, T]], bound: inspect.BoundArguments
-    ) -> Coroutine[Any, Any, T]:
-        """A call of a method of the table, to be run on the thread. The table is asked by the name: that of a broker
-        elsewhere is of another class."""
-        coroutine: Coroutine[Any, Any, T] = getattr(self._operations, method.__name__)(*bound.args, **bound.kwargs)
-        return coroutine
+    def _operation(self, method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
+        """The method of the table. The table is asked by the name, because that of a broker elsewhere is of another
+        class; it may refuse, before the arguments are checked."""
+        __tracebackhide__ = True
+        try:
+            operation: Callable[..., Coroutine[Any, Any, T]] = getattr(self._operations, method.__name__)
+        except Exception as error:
+            raise brief(error)  # noqa: B904  # it is the same error
+        return operation
 
     def _note_failed_wait(
         self, name: str, args: tuple[object, ...], kwargs: Mapping[str, Any], error: RequestTimedOut, **about: Any
@@ -171,13 +173,14 @@ def blocking(
 
     def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True  # pytest shows the line of the test
+        operation = self._operation(method)
         bound = _checked(method.__name__, signature, args, kwargs)
         library = running_library() if hasattr(method, _WAITS) else None
         if library is not None:
             bound.arguments["timeout_ms"] = 0
         deadline_s = _deadline_s(method, bound)
         try:
-            return self._thread.run(self._doing(method, bound), deadline_s=deadline_s)
+            return self._thread.run(operation(*bound.args, **bound.kwargs), deadline_s=deadline_s)
         except Exception as error:
             if library is not None and isinstance(error, RequestTimedOut):
                 raise InvalidState(_would_stop_the_loop(self, method.__name__, library)) from None
@@ -198,10 +201,11 @@ def awaitable(
     async def call(self: Handle[Table], /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
         check_can_await()
+        operation = self._operation(method)
         bound = _checked(method.__name__, signature, args, kwargs)
         deadline_s = _deadline_s(method, bound)
         try:
-            return await self._thread.awaited(self._doing(method, bound), deadline_s=deadline_s)
+            return await self._thread.awaited(operation(*bound.args, **bound.kwargs), deadline_s=deadline_s)
         except Exception as error:
             _note_if_in_vain(self, method.__name__, bound, args, kwargs, error)
             raise brief(error)  # noqa: B904  # it is the same error

@@ -5,46 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kmini.testkit.handle import takes_long
 
 if TYPE_CHECKING:
-    from kmini.broker.broker import BrokerServer
-    from kmini.broker.controller.controller import Controller
+    from kmini.broker.local_cluster import LocalCluster
     from kmini.broker.reset import ResetReport
     from kmini.broker.snapshots import Saved, Snapshot
 
 
-class IsolationOperations(ABC):
+class IsolationOperations:
     """The operations that make a broker or a cluster what it was."""
 
-    def __init__(self) -> None:
+    def __init__(self, core: LocalCluster) -> None:
+        self.core = core
         self._one_at_a_time = asyncio.Lock()
         """Held by a reset, and by what may not run beside one."""
         self.began_s = time.time()
         """When the broker or the cluster started, or was last reset or restored, in seconds since the epoch."""
-
-    @property
-    @abstractmethod
-    def running(self) -> Collection[BrokerServer]:
-        """The running brokers."""
-
-    @property
-    @abstractmethod
-    def _controller(self) -> Controller:
-        """The cluster's metadata; a reset makes a new one."""
-
-    @property
-    @abstractmethod
-    def _data_dir(self) -> str:
-        """The data directory."""
-
-    @abstractmethod
-    async def _reset(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
-        """Reset the broker or the cluster (`broker/reset.py`)."""
 
     async def reset(self, *, keep: Collection[str] = ()) -> ResetReport:
         """Make everything as it was right after the start, in milliseconds: topics, groups, producers, transactions,
@@ -73,11 +53,11 @@ class IsolationOperations(ABC):
         """
         from kmini.broker import snapshots  # start-up time counts
 
-        missing = self._controller.node_ids - {broker.node_id for broker in self.running}
+        missing = self.core.controller.node_ids - self.core.brokers.keys()
         if missing:
             raise snapshots.SnapshotError(f"broker {min(missing)} does not run: restart it before a snapshot")
         async with self._one_at_a_time:
-            return await snapshots.take([*self.running], self._data_dir, name)
+            return await snapshots.take([*self.core.brokers.values()], self.core.data_dir, name)
 
     @takes_long
     async def load(self, path: str | os.PathLike[str], *, topic: str | None = None) -> dict[str, int]:
@@ -112,11 +92,11 @@ class IsolationOperations(ABC):
         """
         from kmini.broker import snapshots
 
-        saved = snapshots.find(self._data_dir, snapshot, [*self._controller.node_ids])
+        saved = snapshots.find(self.core.data_dir, snapshot, [*self.core.controller.node_ids])
         async with self._one_at_a_time:
             return await self._begin_anew(keep, saved)
 
     async def _begin_anew(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
-        report = await self._reset(keep, saved)
+        report = await self.core.reset(keep, saved)
         self.began_s = time.time()
         return report

@@ -74,19 +74,34 @@ class RequestOperations:
             raise InvalidState("no journal of requests is written: start the broker with journal=True")
         return journal
 
-    def _reader(self) -> JournalReader:
-        return JournalReader(self._journal, self._operations.clock.moves)
+    def _entries(self, selection: Selection) -> Iterable[JournalEntry]:
+        """The requests that may be meant, in the order of their arrival."""
+        journal = self._journal
+        reader = JournalReader(journal, self._operations.clock.moves)
+        for entry in [*journal.entries]:
+            if selection.may_mean(entry.number, entry.source.api):
+                yield reader.decoded(entry)
+
+    def _apis(self, since: int) -> Iterable[str]:
+        """The API of each request from this number on."""
+        return (entry.source.api for entry in self._journal.entries if entry.number >= since)
+
+    def _extent(self) -> tuple[int, int, int]:
+        """The number of the first request, how many of the first ones are lost, and how many the journal keeps."""
+        journal = self._journal
+        return journal.first_number, journal.lost, len(journal.entries)
 
     async def all(self, api: str | None = None, **what: Unpack[What]) -> list[JournalEntry]:
         """The requests of the kind, with those that are not answered yet. `lost` says how many older ones there
         were."""
-        return _selection(api, what).chosen(self._reader())
+        selection = _selection(api, what)
+        return selection.chosen(self._entries(selection))
 
     async def count(self, api: str | None = None, **what: Unpack[What]) -> int:
         """How many requests of the kind came. Raises RequestsLost if the journal has lost some of the span."""
         selection = _selection(api, what)
         self._check_kept(selection)
-        return len(selection.chosen(self._reader()))
+        return len(selection.chosen(self._entries(selection)))
 
     @waits_for_clients
     async def wait_for(
@@ -104,7 +119,7 @@ class RequestOperations:
         arrival = asyncio.Event()
         journal.watchers.add(arrival.set)
         try:
-            while len(found := selection.chosen(self._reader())) < number:
+            while len(found := selection.chosen(self._entries(selection))) < number:
                 left_ms = deadline_ms - clock.liveness_ms()
                 if left_ms <= 0:
                     raise NotInTime(self._missing(selection, found, number, f" after {timeout_ms} ms"))
@@ -122,7 +137,7 @@ class RequestOperations:
         """Return the requests of the kind. Raises AssertionError, which says what came instead, if there are fewer than
         a `number`, and RequestsLost if they may be among those that the journal has lost."""
         selection = _selection(api, what)
-        found = selection.chosen(self._reader())
+        found = selection.chosen(self._entries(selection))
         if len(found) < number:
             self._check_kept(selection)
             raise ExpectationFailed(self._missing(selection, found, number))
@@ -132,7 +147,7 @@ class RequestOperations:
         """Raises AssertionError, which shows the first requests of the kind, if one came, and RequestsLost if one may
         be among those that the journal has lost."""
         selection = _selection(api, what)
-        found = selection.chosen(self._reader())
+        found = selection.chosen(self._entries(selection))
         if found:
             more = f"\n... and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
             shown = "".join(f"\n{entry.number}: {entry}" for entry in found[:MOST_SHOWN])
@@ -149,13 +164,15 @@ class RequestOperations:
 
     def _missing(self, selection: Selection, found: list[JournalEntry], number: int, when: str = "") -> str:
         wanted = f"{number} of them" if number > 1 else "one"
-        return f"{len(found) or 'no'} {selection}{when}, and {wanted} was expected: {selection.nearest(self._reader())}"
+        nearest = selection.nearest(self._entries(selection), self._apis(selection.since))
+        return f"{len(found) or 'no'} {selection}{when}, and {wanted} was expected: {nearest}"
 
     def _check_kept(self, selection: Selection) -> None:
-        if lost := selection.lost(self._journal):
+        first_number, lost, kept = self._extent()
+        if lost := selection.lost(first_number, lost):
             raise RequestsLost(
-                f"{lost} requests of the time in question are lost: the journal keeps the last "
-                f"{len(self._journal.entries)}. Ask about a shorter time, with since=broker.requests.mark()"
+                f"{lost} requests of the time in question are lost: the journal keeps the last {kept}. "
+                "Ask about a shorter time, with since=broker.requests.mark()"
             )
 
 

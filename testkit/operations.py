@@ -49,8 +49,6 @@ from kmini.testkit.record_arguments import Headers
 from kmini.testkit.waiting import until
 
 if TYPE_CHECKING:
-    from kmini.broker.reset import ResetReport
-    from kmini.broker.snapshots import Saved
     from kmini.storage.cleaner.stats import PassReport
 
 P = ParamSpec("P")
@@ -84,25 +82,19 @@ class Operations(ClientOperations, IsolationOperations):
 
     def __init__(self, core: LocalCluster) -> None:
         assert isinstance(core.clock, MovableClock)
-        super().__init__()
-        self.core = core
+        super().__init__(core)
         self.clock = core.clock
         self._comes_back: asyncio.Future[None] | None = None
         """Done at the end of the `crash` in progress, if there is one."""
 
     @property
     def _controller(self) -> Controller:
+        """The cluster's metadata; a reset makes a new one."""
         return self.core.controller
 
     @property
-    def _data_dir(self) -> str:
-        return self.core.data_dir
-
-    async def _reset(self, keep: Collection[str], saved: Saved | None = None) -> ResetReport:
-        return await self.core.reset(keep, saved)
-
-    @property
     def running(self) -> Collection[BrokerServer]:
+        """The running brokers."""
         return self.core.brokers.values()
 
     def part(self, table: Callable[Concatenate[Operations, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -136,6 +128,8 @@ class Operations(ClientOperations, IsolationOperations):
         return found
 
     def one_broker(self, number: int | None) -> BrokerServer:
+        """The running broker of this number; None is the only one. Raises BrokerNotRunning, and ValueError for None
+        where there are several."""
         if number is None:
             numbers = [config.node_id for config in self.core.configs]
             if len(numbers) > 1:
@@ -437,6 +431,18 @@ class Operations(ClientOperations, IsolationOperations):
             if self._comes_back is comes_back:
                 self._comes_back = None
             comes_back.set_result(None)
+
+    async def advertise(self, host: str | None, port: int | None = None, *, broker: int | None = None) -> None:
+        """Tell clients this host and port from now on, in every answer that has the address of a broker: Metadata,
+        FindCoordinator, DescribeCluster. For a proxy or a mapped port in front of a broker that runs already.
+
+        Without a port it is that of each listener; `host` None ends it, and so does a reset. `broker` is needed where
+        there are several. `bootstrap_servers` stays, and so do connections. Raises ValueError and BrokerNotRunning.
+
+        >>> broker.advertise("127.0.0.1", 19092)
+        >>> broker.advertise(None)
+        """
+        self.one_broker(broker).server.advertised.override(host, port)
 
     # --- time
 

@@ -59,13 +59,6 @@ class _Metrics(NamedTuple):
     requests: dict[int, Any]
 
 
-class _Versions(NamedTuple):
-    """The versions of an API that may pass: those that kmini decodes."""
-
-    min_version: int
-    max_version: int
-
-
 class _Server:
     """The server of a broker: it asks `gate` about each new connection."""
 
@@ -237,8 +230,7 @@ class ProxiedFaults:
 
 def _possible() -> Possible:
     """What rules may be about: every API that kmini decodes, of brokers that are not known yet."""
-    served = {api_key: _Versions(message.min_version, message.max_version) for api_key, message in REQUESTS.items()}
-    return Possible(served, None, has_disk=False)
+    return Possible(REQUESTS, None, has_disk=False)
 
 
 def _check_conditions(rule: Rule) -> None:

@@ -22,14 +22,27 @@ from kmini.protocol.primitives import (
 from kmini.protocol.schema import Request, Response, Struct, field
 
 
+class AcknowledgementBatch(Struct):
+    first_offset: Int64
+    last_offset: Int64
+    acknowledge_types: Array[Int8]
+
+
+class LeaderIdAndEpoch(Struct):
+    leader_id: Int32
+    leader_epoch: Int32
+
+
+class NodeEndpoint(Struct):
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: NullableString = None
+
+
 class ShareFetchRequest(Request, api_key=78, versions="1-2", flexible="0+"):
     class Topic(Struct):
         class Partition(Struct):
-            class AcknowledgementBatch(Struct):
-                first_offset: Int64
-                last_offset: Int64
-                acknowledge_types: Array[Int8]
-
             partition_index: Int32
             acknowledgement_batches: Array[AcknowledgementBatch]
 
@@ -57,10 +70,6 @@ class ShareFetchRequest(Request, api_key=78, versions="1-2", flexible="0+"):
 class ShareFetchResponse(Response, to=ShareFetchRequest):
     class Topic(Struct):
         class Partition(Struct):
-            class LeaderIdAndEpoch(Struct):
-                leader_id: Int32
-                leader_epoch: Int32
-
             class AcquiredRecords(Struct):
                 first_offset: Int64
                 last_offset: Int64
@@ -78,12 +87,6 @@ class ShareFetchResponse(Response, to=ShareFetchRequest):
         topic_id: Uuid
         partitions: Array[Partition]
 
-    class NodeEndpoint(Struct):
-        node_id: Int32
-        host: String
-        port: Int32
-        rack: NullableString = None
-
     throttle_time_ms: Int32 = 0
     error_code: ErrorCode = NONE
     error_message: NullableString = None
@@ -95,11 +98,6 @@ class ShareFetchResponse(Response, to=ShareFetchRequest):
 class ShareAcknowledgeRequest(Request, api_key=79, versions="1-2", flexible="0+"):
     class Topic(Struct):
         class Partition(Struct):
-            class AcknowledgementBatch(Struct):
-                first_offset: Int64
-                last_offset: Int64
-                acknowledge_types: Array[Int8]
-
             partition_index: Int32
             acknowledgement_batches: Array[AcknowledgementBatch]
 
@@ -116,10 +114,6 @@ class ShareAcknowledgeRequest(Request, api_key=79, versions="1-2", flexible="0+"
 class ShareAcknowledgeResponse(Response, to=ShareAcknowledgeRequest):
     class Topic(Struct):
         class Partition(Struct):
-            class LeaderIdAndEpoch(Struct):
-                leader_id: Int32
-                leader_epoch: Int32
-
             partition_index: Int32
             error_code: ErrorCode = NONE
             error_message: NullableString = None
@@ -127,12 +121,6 @@ class ShareAcknowledgeResponse(Response, to=ShareAcknowledgeRequest):
 
         topic_id: Uuid
         partitions: Array[Partition]
-
-    class NodeEndpoint(Struct):
-        node_id: Int32
-        host: String
-        port: Int32
-        rack: NullableString = None
 
     throttle_time_ms: Int32 = 0
     error_code: ErrorCode = NONE

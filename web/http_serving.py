@@ -458,6 +458,19 @@ class _Connection(asyncio.Protocol):
         await asyncio.sleep(READ_S)
 
 
+async def to_its_end(answer: Awaitable[Any], log: logging.Logger, what: str) -> Any:
+    """The answer of a call that changes something: it runs to its end though its client has gone, and its failure is
+    logged then."""
+    call = asyncio.ensure_future(answer)
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        await asyncio.wait([call])
+        if not call.cancelled() and (error := call.exception()) is not None:
+            log.warning("%s failed, and its client has gone: %s", what, error)
+        raise
+
+
 def parser_message(what: str, message: object) -> str:
     """A sentence about a request that HTTP's rules refuse, with the parser's message, without the bytes that it
     shows."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from .entries import JournalEntry, JournalReader
-from .request_journal import Entry, RequestJournal
+from .entries import JournalEntry
 
 NO_ERROR = "NONE"
 """As the error of a request: its answer has none."""
@@ -76,39 +75,30 @@ class Selection:
             + ([f"since={self.since}"] if self.since else [])
         )
 
-    def chosen(self, reader: JournalReader) -> list[JournalEntry]:
-        """The requests that are meant, in the order of their arrival."""
-        decoded = (reader.decoded(entry) for entry in self._candidates(reader.journal))
-        return [entry for entry in decoded if self._holds(entry)]
+    def chosen(self, entries: Iterable[JournalEntry]) -> list[JournalEntry]:
+        """The requests of these that are meant."""
+        return [entry for entry in entries if self.means(entry)]
 
     def means(self, entry: JournalEntry) -> bool:
         """Whether this request is meant."""
-        return entry.number >= self.since and self.api in (None, entry.api) and self._holds(entry)
+        return self.may_mean(entry.number, entry.api) and all(one.holds(entry) for one in self._criteria)
 
-    def _holds(self, entry: JournalEntry) -> bool:
-        return all(one.holds(entry) for one in self._criteria)
+    def may_mean(self, number: int, api: str) -> bool:
+        """Whether a request of this number and API may be meant; if not, it need not be decoded."""
+        return number >= self.since and self.api in (None, api)
 
-    def lost(self, journal: RequestJournal) -> int:
-        """How many of the requests that might be meant the journal has lost."""
-        if not journal.lost:
-            return 0
-        lost: int = journal.first_number + journal.lost - max(self.since, journal.first_number)
-        return max(lost, 0)
+    def lost(self, first_number: int, lost: int) -> int:
+        """How many of the requests that might be meant a journal has lost, which has lost the first ones."""
+        return max(first_number + lost - max(self.since, first_number), 0)
 
-    def _candidates(self, journal: RequestJournal) -> Iterator[Entry]:
-        """What need not be decoded to be left out, is left out."""
-        for entry in [*journal.entries]:
-            if entry.number >= self.since and (self.api is None or entry.source.api == self.api):
-                yield entry
-
-    def nearest(self, reader: JournalReader) -> str:
+    def nearest(self, entries: Iterable[JournalEntry], apis: Iterable[str]) -> str:
         """What came instead, in a sentence: how many requests of the API, and what the nearest ones have that is not
-        what is meant."""
-        candidates = [*self._candidates(reader.journal)][-NEAR_MISSES_OF:]
+        what is meant. `entries` are those that may be meant, `apis` has the API of each request since the mark."""
+        candidates = [*entries][-NEAR_MISSES_OF:]
         if not candidates:
-            return self._of_other_apis(reader)
+            return self._of_other_apis(apis)
         misses: Counter[tuple[str, ...]] = Counter()
-        for entry in map(reader.decoded, candidates):
+        for entry in candidates:
             failed = (one for one in self._criteria if not one.holds(entry))
             misses[tuple(f"{one.name} was {one.found(entry)}, not {one.wanted}" for one in failed)] += 1
         fewest = min(map(len, misses))
@@ -119,8 +109,8 @@ class Selection:
         which = "its" if len(candidates) == 1 else f"nearest, {times} of them:"
         return f"{came}; {which} {' and '.join(nearest)}"
 
-    def _of_other_apis(self, reader: JournalReader) -> str:
-        came = Counter(entry.source.api for entry in reader.journal.entries if entry.number >= self.since)
+    def _of_other_apis(self, apis: Iterable[str]) -> str:
+        came = Counter(apis)
         if not came:
             return "no request came"
         listed = ", ".join(f"{api} {times}" for api, times in came.most_common(SHOWN_APIS))

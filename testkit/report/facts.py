@@ -146,23 +146,23 @@ class ClusterFacts(NamedTuple):
 class Facts(NamedTuple):
     """What is known of a broker or a cluster."""
 
-    began_s: float
+    began_s: float = 0.0
     """When the first request of `requests` came, in seconds since the epoch; 0 without one."""
-    addresses: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
     """Where the brokers listen."""
-    told: tuple[str, ...]
+    told: tuple[str, ...] = ()
     """The addresses that clients are told instead, where a setting or `advertise` says so."""
-    requests: tuple[JournalEntry, ...]
+    requests: tuple[JournalEntry, ...] = ()
     """The last requests of clients, those to the schema registry among them; none without a journal."""
-    has_journal: bool
-    lost: int
+    has_journal: bool = False
+    lost: int = 0
     """Older requests that the journal has dropped."""
-    topics: tuple[TopicFacts, ...]
-    groups: tuple[GroupFacts, ...]
-    transactions: tuple[OpenTransaction, ...]
-    clients: tuple[ClientConnection, ...]
-    faults: tuple[FaultFacts, ...]
-    ahead_ms: int
+    topics: tuple[TopicFacts, ...] = ()
+    groups: tuple[GroupFacts, ...] = ()
+    transactions: tuple[OpenTransaction, ...] = ()
+    clients: tuple[ClientConnection, ...] = ()
+    faults: tuple[FaultFacts, ...] = ()
+    ahead_ms: int = 0
     """How far the clock was moved."""
     waits: tuple[FailedWait, ...] = ()
     """The calls of the test that waited in vain, the latest at the end."""

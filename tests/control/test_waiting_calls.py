@@ -147,7 +147,7 @@ def test_a_client_that_goes_away_during_a_reset_does_not_stop_it(
 ) -> None:
     api.done("POST", "/topics/orders/records", {"value": "placed"})
     operations = api.managed.operations
-    reset, may_go_on, began, ended = operations._reset, threading.Event(), threading.Event(), threading.Event()
+    reset, may_go_on, began, ended = operations.core.reset, threading.Event(), threading.Event(), threading.Event()
 
     async def slow_reset(*args: Any) -> Any:
         began.set()
@@ -157,7 +157,7 @@ def test_a_client_that_goes_away_during_a_reset_does_not_stop_it(
         finally:
             ended.set()
 
-    monkeypatch.setattr(operations, "_reset", slow_reset)
+    monkeypatch.setattr(operations.core, "reset", slow_reset)
     with api.raw() as connection:
         connection.sendall(request("/reset", {}))
         assert began.wait(60)

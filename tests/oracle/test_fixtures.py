@@ -179,7 +179,7 @@ def test_lines_and_archives_are_loaded_into_apache_kafka(remote: RemoteBroker, t
 def test_settings_are_compared_with_those_of_apache_kafka(remote: RemoteBroker) -> None:
     def differences(**settings: str) -> list[str]:
         named = {name.replace("_", "."): text for name, text in settings.items()}
-        found: list[str] = remote._thread.run(remote._operations.differences(named))
+        found: list[str] = remote._thread.run(remote._remote.differences(named))
         return found
 
     assert differences(log_retention_hours="168", auto_create_topics_enable="TRUE", log_roll_hours="168") == []

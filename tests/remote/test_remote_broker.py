@@ -14,17 +14,21 @@ from typing import Any
 
 import pytest
 
-from kmini import AsyncTopic, AsyncTransactions, Broker, KafkaError, NotInTime, SeedError, Topic, Transactions
+from kmini import Broker, KafkaError, NotInTime, SeedError, Topic, Transactions
 from kmini.client import Client, ConfigResource, GroupListing
 from kmini.pipeline.archives.archive_files import Row
 from kmini.protocol.errors import InconsistentGroupProtocol
 from kmini.remote.needs_kmini import NeedsKmini
-from kmini.remote.remote_broker import AsyncRemoteBroker, RemoteBroker
-from kmini.remote.remote_group import AsyncRemoteGroup, RemoteGroup
+from kmini.remote.remote_broker import RemoteBroker
+from kmini.remote.remote_group import RemoteGroupOperations
 from kmini.remote.remote_operations import RemoteOperations
-from kmini.remote.remote_topic import AsyncRemoteTopic, RemoteTopic
-from kmini.remote.remote_transactions import AsyncRemoteTransactions, RemoteTransactions
-from kmini.testkit.group_handle import Group
+from kmini.remote.remote_topic import RemoteTopicOperations
+from kmini.remote.remote_transactions import RemoteTransactionOperations
+from kmini.testkit.embedded import BrokerOperations
+from kmini.testkit.group_handle import Group, GroupOperations
+from kmini.testkit.handle import method
+from kmini.testkit.topic_handle import TopicOperations
+from kmini.testkit.transaction_handle import TransactionOperations
 from support.archives import write_archive
 from support.small_client import SmallClient
 
@@ -41,26 +45,26 @@ def remote(kmini: Broker) -> Iterator[RemoteBroker]:
         yield broker
 
 
-def public(cls: type) -> set[str]:
-    return {name for name in dir(cls) if not name.startswith("_")}
+TABLES = [
+    (BrokerOperations, RemoteOperations),
+    (TopicOperations, RemoteTopicOperations),
+    (GroupOperations, RemoteGroupOperations),
+    (TransactionOperations, RemoteTransactionOperations),
+]
 
 
-OWN = {"prefix", "server", "start", "close", "aio", "bootstrap_servers"}
-"""What a remote broker has for its own life."""
-
-HANDLES = {"transactions"}
-"""The properties of a remote broker that are handles."""
-
-TRANSACTIONS = (Transactions, AsyncTransactions, RemoteTransactions, AsyncRemoteTransactions)
+def methods(handle: type) -> set[str]:
+    """The methods of a handle that are those of a table."""
+    return {name for cls in handle.__mro__ for name, found in vars(cls).items() if isinstance(found, method)}
 
 
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
-        *((name, (Broker, RemoteBroker, AsyncRemoteBroker)) for name in sorted(public(RemoteBroker) - OWN - HANDLES)),
-        *((name, (Group, RemoteGroup, AsyncRemoteGroup)) for name in sorted(public(RemoteGroup))),
-        *((name, (Topic, AsyncTopic, RemoteTopic, AsyncRemoteTopic)) for name in sorted(public(RemoteTopic))),
-        *((name, TRANSACTIONS) for name in sorted(public(Transactions) | public(RemoteTransactions))),
+        (name, kinds)
+        for kinds, handle in zip(TABLES, (Broker, Topic, Group, Transactions), strict=True)
+        for name in sorted(methods(handle))
+        if hasattr(kinds[1], name)
     ],
 )
 def test_a_method_is_called_as_that_of_a_broker(name: str, kinds: tuple[type, ...]) -> None:
@@ -68,11 +72,16 @@ def test_a_method_is_called_as_that_of_a_broker(name: str, kinds: tuple[type, ..
         [(one.name, one.kind, one.default) for one in inspect.signature(getattr(kind, name)).parameters.values()]
         for kind in kinds
     ]
-    assert all(one == parameters[0] for one in parameters)
+    assert parameters[0] == parameters[1]
 
 
 def test_a_method_that_a_broker_has_and_the_protocol_has_not_is_refused_when_it_is_called(remote: RemoteBroker) -> None:
-    for name in public(Broker) - public(RemoteBroker) - OWN - {"data_dir"}:
+    refused = {name for name in methods(Broker) if not hasattr(RemoteOperations, name)}
+    assert refused == {
+        *("advance_clock", "advertise", "apply_retention", "brokers", "clients", "compact", "crash", "disconnect"),
+        *("metrics_text", "pause", "reconnect", "restore", "snapshot"),
+    }
+    for name in (*refused, "stop", "registry_url", "clock", "faults", "requests"):
         with pytest.raises(NeedsKmini, match=f"^needs kmini: {name}$"):
             getattr(remote, name)()
     with pytest.raises(NeedsKmini, match=r"^needs kmini: clock\.advance$"):
@@ -92,6 +101,8 @@ def test_a_method_that_a_broker_has_and_the_protocol_has_not_is_refused_when_it_
 async def test_the_awaitable_methods_are_refused_too(remote: RemoteBroker) -> None:
     with pytest.raises(NeedsKmini, match=r"clock\.advance"):
         await remote.aio.clock.advance("7d")
+    with pytest.raises(NeedsKmini, match=r"^needs kmini: topic\.roll$"):
+        await remote.aio.topic("orders").roll()
     await remote.aio.create_topic("run-orders")
     assert await remote.aio.topics() == ["run-orders"]
     assert remote.aio.aio.bootstrap_servers == remote.bootstrap_servers

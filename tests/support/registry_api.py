@@ -121,7 +121,7 @@ class RegistryApi:
         return self
 
     async def _serve(self, listening: socket.socket, reader: SchemaReader) -> None:
-        self.server = RegistryServer(self.control.managed, "127.0.0.1", reader)
+        self.server = RegistryServer(lambda: self.control.managed.brokers, "127.0.0.1", reader)
         self.port = listening.getsockname()[1]
         self.control.managed.registry_port, self.control.managed.registry = (
             self.port,

@@ -1,4 +1,4 @@
-"""What users call things here: a wrong attribute or keyword is refused with the right one."""
+"""A wrong attribute or keyword is refused with the one that has a similar name."""
 
 from __future__ import annotations
 
@@ -9,22 +9,13 @@ from typing import Any
 import pytest
 
 import kmini
-from kmini import Broker, Cluster
-from kmini.testkit.name_hints import ATTRIBUTES
+from kmini import Broker
 
-ATTRIBUTES_OF_A_BROKER: list[tuple[Callable[[Any], object], str]] = [
-    (lambda b: b.port, 'here it is bootstrap_servers, which is "host:port"'),
-    (lambda b: b.restart(), "here it is stop() and then start()"),
-    (lambda b: b.topic("orders").clear(), "here it is delete_records()"),
-    (lambda b: b.topic("orders").count(), "here it is len(topic.records())"),
-    (lambda b: b.topic("orders").recrds(), "did you mean 'records'?"),
-    (lambda b: b.group("billing").state, "here it is describe().state"),
-    (lambda b: b.aio.group("billing").members(), "here it is describe().members"),
-    (lambda b: b.clock.now(), "here it is now_ms()"),
-    (lambda b: b.requests.list(), "here it is all()"),
-    (lambda b: b.faults.on("Fetch").nth(3), "here it is on_call(3)"),
+ATTRIBUTES: list[tuple[Callable[[Any], object], str]] = [
+    (lambda b: b.topic("orders").recrds(), "'Topic' object has no attribute 'recrds' (did you mean 'records'?)"),
+    (lambda b: b.aio.group("billing").ofsets(), "did you mean 'offsets'?"),
+    (lambda b: b.clock.now(), "'Clock' object has no attribute 'now'"),
     (lambda b: b.faults.on("Fetch").distconnect(), "did you mean 'disconnect'?"),
-    (lambda b: b.transactions.list(), "here it is open()"),
 ]
 
 
@@ -34,8 +25,8 @@ def broker() -> Any:
         yield running
 
 
-@pytest.mark.parametrize(("call", "told"), ATTRIBUTES_OF_A_BROKER)
-def test_an_attribute_of_another_name_is_refused_with_its_name_here(
+@pytest.mark.parametrize(("call", "told"), ATTRIBUTES)
+def test_an_unknown_attribute_is_refused_with_a_similar_one(
     broker: Any, call: Callable[[Any], object], told: str
 ) -> None:
     with pytest.raises(AttributeError, match=re.escape(told)):
@@ -43,45 +34,20 @@ def test_an_attribute_of_another_name_is_refused_with_its_name_here(
 
 
 KEYWORDS: list[tuple[Callable[[Any], object], str]] = [
-    (lambda b: b.clock.advance(days=8), 'here it is advance("8d")'),
-    (lambda b: b.topic("orders").produce(json={}), "here it is value=json.dumps"),
-    (lambda b: b.topic("orders").wait_for(1, timeout=3), "here it is timeout_ms, in milliseconds"),
-    (lambda b: b.create_topic("users", num_partitions=3), "here it is partitions"),
+    (lambda b: b.clock.advance(days=8), "advance() missing a required argument: 'duration'"),
+    (lambda b: b.topic("orders").wait_for(1, timeout=3), "did you mean 'timeout_ms'?"),
+    (lambda b: b.create_topic("users", num_partitions=3), "did you mean 'partitions'?"),
     (lambda b: b.topic("orders").produce(b"placed", partitoin=1), "did you mean 'partition'?"),
-    (lambda b: b.wait_for_records("orders", wanted=1, timeout=3), "here it is timeout_ms, in milliseconds"),
+    (lambda b: b.wait_for_records("orders", wanted=1, timeout=3), "did you mean 'timeout_ms'?"),
 ]
 
 
 @pytest.mark.parametrize(("call", "told"), KEYWORDS)
-def test_a_keyword_of_another_name_is_refused_with_its_name_here(
+def test_an_unknown_keyword_is_refused_with_a_similar_one(
     broker: Any, call: Callable[[Any], object], told: str
 ) -> None:
     with pytest.raises(TypeError, match=re.escape(told)):
         call(broker)
-
-
-def test_what_is_said_to_be_here_is_here(broker: Any) -> None:
-    """Each first word of an answer is an attribute of what was asked, or of the package."""
-    with Cluster(brokers=1) as cluster:
-        owners: dict[str, list[Any]] = {
-            "SharedMethods": [broker, cluster],
-            "BrokerMethods": [broker],
-            "ClusterMethods": [cluster],
-            "_TopicHandle": [broker.topic("orders"), broker],
-            "_GroupHandle": [broker.group("billing"), broker],
-            "_ClockHandle": [broker.clock],
-            "_RequestsHandle": [broker.requests],
-            "_Faults": [broker.faults],
-            "FaultDraft": [broker.faults.on("Fetch")],
-            "_TransactionsHandle": [broker.transactions],
-        }
-        assert owners.keys() == ATTRIBUTES.keys()
-        for kind, names in ATTRIBUTES.items():
-            for name, meant in names.items():
-                word = re.match(r"[a-z_]+(?=[(.,]|$)", meant)
-                assert not hasattr(owners[kind][0], name), (kind, name)
-                if word and word[0] not in ("len", "nothing"):
-                    assert any(hasattr(owner, word[0]) for owner in owners[kind]), (kind, name, meant)
 
 
 def test_settings_are_config_and_a_number_is_a_count_everywhere(broker: Any) -> None:

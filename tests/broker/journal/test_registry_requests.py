@@ -71,7 +71,7 @@ def test_requests_are_chosen_by_subject_and_error() -> None:
     journal = RequestJournal()
     end(journal, begin(journal, SOURCE, ASKED, 0), REFUSED)
     end(journal, begin(journal, SOURCE, ASKED._replace(subject="c"), 0), RegistryAnswer(200, 0, "", 2))
-    reader = JournalReader(journal)
+    entries = [*map(JournalReader(journal).decoded, journal.entries)]
     for wanted, numbers in (
         ({}, [1, 2]),
         ({"subject": "a/b"}, [1]),
@@ -80,8 +80,8 @@ def test_requests_are_chosen_by_subject_and_error() -> None:
         ({"client_id": "curl/*"}, [1, 2]),
         ({"topic": "a/b"}, []),
     ):
-        chosen = Selection("registry", **wanted).chosen(reader)
+        chosen = Selection("registry", **wanted).chosen(entries)
         assert [entry.number for entry in chosen] == numbers, wanted
-    assert Selection("registry", subject="d").nearest(reader) == (
+    assert Selection("registry", subject="d").nearest(entries, ["registry"] * 2) == (
         "2 registry requests came; nearest, 1 of them: subject was 'a/b', not 'd'"
     )
