@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -103,10 +104,11 @@ def test_the_command_prints_jars_as_spark_submit_takes_them(folder: Path, capsys
 
 
 class Builder:
-    """Stands for Spark's builder of sessions; keeps the settings."""
+    """Stands for Spark's builder of sessions, and for the session; keeps the settings."""
 
     def __init__(self) -> None:
         self.settings: dict[str, str] = {}
+        self._jvm = MagicMock()
 
     def appName(self, name: str) -> Builder:
         return self
