@@ -27,7 +27,7 @@ RENEW_EVERY_S, EXPIRES_AFTER_S = 10.0, 30.0
 LOOK_EVERY_S = 1.0
 """Seconds between two looks at a lease that one waits for."""
 SETTLE_S = 0.3
-"""Seconds after which a holder looks whether another one took the lease in the same moment."""
+"""Seconds after which one looks again: whether another one took the lease in the same moment, or nobody has it."""
 
 
 class CheckpointInUseError(Exception):
@@ -124,6 +124,7 @@ class CheckpointLease:
     ) -> None:
         """Wait for the lease, and take it. Raises `CheckpointInUseError`."""
         self._files = files
+        self._sleep = sleep
         self._holder = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}"
         self._renewals = 0
         self.is_lost = False
@@ -165,11 +166,14 @@ class CheckpointLease:
                 log.warning("the lease of checkpoint %s is not renewed: %s", self._files, error)
 
     def _found(self) -> str:
-        """The holder of the lease and the number of its renewals; empty if nobody has it."""
-        try:
-            return self._files.read(LEASE_FILE).decode(errors="replace")
-        except FileNotFoundError:
-            return ""
+        """The holder of the lease and the number of its renewals; empty if nobody has it. A file system may show none
+        for a moment while a file replaces another one, so a second look decides that there is none."""
+        for _ in range(2):
+            try:
+                return self._files.read(LEASE_FILE).decode(errors="replace")
+            except FileNotFoundError:
+                self._sleep(SETTLE_S)
+        return ""
 
     def _write(self) -> None:
         self._renewals += 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LIMIT = 50
 
 
-@pytest.mark.parametrize("available_now", [True, False])
+@pytest.mark.parametrize("available_now", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_topic_holds_no_more_than_the_limit_and_a_batch_of_a_backlog_that_goes_through_it(
     spark: SparkSession, cluster: Cluster, piped: Callable[..., Pipeline], available_now: bool
 ) -> None:

@@ -92,7 +92,7 @@ def test_two_pipelines_do_not_write_one_checkpoint_elsewhere(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one finds that the first one renews its lease."""
-    monkeypatch.setattr(checkpoint_lock, "RENEW_EVERY_S", 0.1)
+    monkeypatch.setattr(checkpoint_lock, "RENEW_EVERY_S", 0.4)
     first = checkpoint_lock.CheckpointLease(SparkFiles(spark, f"file:{tmp_path}/checkpoint"))
     with pytest.raises(checkpoint_lock.CheckpointInUseError, match="is in use: process"):
         checkpoint_lock.CheckpointLease(SparkFiles(spark, f"file:{tmp_path}/checkpoint"))

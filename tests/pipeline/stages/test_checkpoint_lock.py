@@ -79,10 +79,30 @@ def test_a_lease_whose_holder_died_is_taken_after_a_while(store: Store) -> None:
 
 def test_a_lease_that_is_given_back_meanwhile_is_taken_at_once(store: Store) -> None:
     first = store.lease()
-    store.meanwhile = first.release
+
+    def give_back() -> None:
+        store.meanwhile = lambda: None
+        first.release()
+
+    store.meanwhile = give_back
     second = store.lease()
     assert store.now < EXPIRES_AFTER_S
     second.release()
+
+
+def test_a_lease_that_is_just_being_renewed_is_not_taken(store: Store) -> None:
+    """On some file systems the former file goes before the new one is there."""
+    first = store.lease()
+    held = store.files.pop(LEASE_FILE)
+
+    def come_back() -> None:
+        store.files.setdefault(LEASE_FILE, held)
+        first.renew()
+
+    store.meanwhile = come_back
+    with pytest.raises(CheckpointInUseError, match="is in use: process"):
+        store.lease()
+    first.release()
 
 
 def test_of_two_that_take_a_lease_in_the_same_moment_one_has_it(store: Store) -> None:
