@@ -99,11 +99,7 @@ def program(need_spark: None, cluster: Cluster, tmp_path: Path) -> Start:
 @pytest.mark.programs
 @pytest.mark.parametrize(
     ("launcher", "number"),
-    [
-        pytest.param("python", signal.SIGINT, marks=pytest.mark.soak),
-        ("python", signal.SIGTERM),
-        ("spark-submit", signal.SIGTERM),
-    ],
+    [("python", signal.SIGINT), ("spark-submit", signal.SIGTERM)],
 )
 def test_a_program_that_runs_a_pipeline_ends_in_order_by_a_signal(
     program: Start, cluster: Cluster, launcher: str, number: signal.Signals, tmp_path: Path
