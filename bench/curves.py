@@ -5,7 +5,8 @@
     python bench/curves.py groups logs         these curves alone; the others stay as they are in the file
 
 Curves: connections, partitions, groups (of one member, with heartbeats), consumers of one partition, sizes of a log in
-GiB. `curve_points.py` measures each point. Progress goes to stderr. A line says whether the machine was too noisy.
+GiB; and reading in Spark. `curve_points.py` and `spark_points.py` measure each point. Progress goes to stderr. A line
+says whether the machine was too noisy.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import curve_points
+import spark_points
 from curve_points import Effort, Point
 from measured import compile_packages, machine
 from noise import Noise
@@ -48,6 +50,9 @@ CURVES = {
     "groups": Curve([1, 10, 100, 500, 2_000], [1, 10, 30]),
     "consumers": Curve([1, 10, 100, 300, 1_000], [1, 10, 30]),
     "logs": Curve([1, 4, 16], [1]),
+    "spark_tasks": Curve([1, 2, 4], [1]),
+    "spark_partitions": Curve([1, 4, 16, 64], [2]),
+    "spark_sizes": Curve([1, 4, 16], [1]),
 }
 FULL = Effort(idle_s=5.0, rounds=3, requests=2_000)
 QUICK = Effort(idle_s=0.5, rounds=1, requests=100)
@@ -62,7 +67,7 @@ def points_of(name: str, counts: list[int], effort: Effort, tell: Callable[[int]
             print(f"logs: there is no room for more than {free / 2**30:.0f} GiB", file=sys.stderr)
         yield from curve_points.logs(fitting, effort, tell)
         return
-    measure: Callable[[int, Effort], Point] = getattr(curve_points, name)
+    measure: Callable[[int, Effort], Point] = getattr(spark_points if name.startswith("spark") else curve_points, name)
     for count in counts:
         tell(count)
         yield measure(count, effort)

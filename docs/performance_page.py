@@ -54,10 +54,22 @@ class Series(NamedTuple):
     show: Callable[[float], str]
 
 
-REST, REQUEST, START = "at rest: % of a core", "per request: µs", "seconds"
+def million(value: float) -> str:
+    return f"{value:.2f} M"
+
+
+REST, REQUEST, START, READ = "at rest: % of a core", "per request: µs", "seconds", "million rows a second"
 IDLE = Series("idle_percent", "at rest, of a core", REST, percent)
 ACK = Series("ack_p50_us", "ack p50", REQUEST, us)
 EACH = Series("kib_each", "memory of each", "", kib)
+SPARK = (
+    Series("log_rows", "`kmini-log`, rows a second", READ, million),
+    Series("kafka_rows", "Spark's Kafka source, rows a second", READ, million),
+    Series("log_cpu_s", "`kmini-log`, processor time of a million rows", "", seconds),
+    Series("kafka_cpu_s", "Spark's Kafka source, the same", "", seconds),
+    Series("shuffled_kib", "shuffled", "", kib),
+    Series("mib", "memory", "", mib),
+)
 RESTARTS = (
     Series("clean_start_s", "start after a clean stop", START, seconds),
     Series("killed_start_s", "start after `kill -9`", START, seconds),
@@ -86,8 +98,13 @@ CURVES = {
         Series("fetch_p50_us", "fetch of 256 KiB anywhere, p50", REQUEST, us),
         *RESTARTS,
     ),
+    "spark_tasks": SPARK,
+    "spark_partitions": SPARK,
+    "spark_sizes": SPARK,
 }
 """The curves, by their names in the file."""
+COUNTED = {"logs": "GiB", "spark_tasks": "tasks", "spark_partitions": "partitions", "spark_sizes": "GiB"}
+"""What the points of a curve count, where that is not its name."""
 
 
 def read() -> dict[str, Any]:
@@ -106,7 +123,7 @@ def cell(series: Series, point: Point) -> str:
 
 def table(name: str, points: list[Point]) -> list[str]:
     columns = CURVES[name]
-    head = "GiB" if name == "logs" else name
+    head = COUNTED.get(name, name)
     rows = [[f"{point['count']:,}", *(cell(series, point) for series in columns)] for point in points]
     return [
         f"| {' | '.join([head, *(series.label for series in columns)])} |",
@@ -121,7 +138,7 @@ def growth(name: str, points: list[Point]) -> str:
     told = [
         f"{series.label} × {last[series.key] / first[series.key]:.2f}"
         for series in CURVES[name]
-        if series.panel in (REQUEST, START) and first.get(series.key)
+        if series.panel in (REQUEST, START, READ) and first.get(series.key)
     ]
     return f"From {first['count']:,} to {last['count']:,}: {', '.join(told)}."
 
@@ -130,7 +147,7 @@ def remarks(name: str, points: list[Point]) -> list[str]:
     """What else the values say, and where they lead if they go on as between the last two points."""
     before, last = points[-2:] if len(points) > 1 else (points[0], points[0])
     sentences = []
-    step = (last["idle_percent"] - before["idle_percent"]) / ((last["count"] - before["count"]) or 1)
+    step = (last.get("idle_percent", 0) - before.get("idle_percent", 0)) / ((last["count"] - before["count"]) or 1)
     if name in ("groups", "consumers") and step > 0:
         full = round(last["count"] + (100 - last["idle_percent"]) / step, -2)
         sentences.append(f"At that rate the rest alone fills a core at about {full:,.0f} {name} (extrapolated).")
@@ -190,7 +207,7 @@ def draw(name: str, points: list[Point], file: Path) -> None:
             values = [point[series.key] for point in shown]
             axes.plot([point["count"] for point in shown], values, color=color, marker="o", markersize=3, label=label)
         axes.set_xscale("log")
-        axes.set_xlabel("GiB" if name == "logs" else name)
+        axes.set_xlabel(COUNTED.get(name, name))
         axes.set_title(title if len(lines) > 1 or title != REQUEST else f"{lines[0].label}: µs", fontsize=10)
         if title == START or (name, title) == ("consumers", REQUEST):
             axes.set_yscale("log")
