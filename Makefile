@@ -61,7 +61,7 @@ soak: setup kafka-39-jars axe testcontainers object-store ## what measures or dr
 bench: $(VENV)/installed-test kafka-jars kfake ## measure what README states, and write it there and to bench/RESULTS.md: ten minutes
 	$(BIN)/python bench/measured.py $(BENCH_ARGS)
 
-curves: $(VENV)/installed-test ## measure how the cost grows with connections, partitions, groups, consumers, logs, and write docs/performance.md: ten minutes
+curves: $(VENV)/installed-test ## measure how the cost grows with connections, partitions, groups, consumers, logs, tasks of Spark, and write docs/performance.md: twenty minutes
 	$(BIN)/python bench/curves.py $(CURVES_ARGS)
 
 # kfake, the broker of the Go client franz-go, as a peer of the benchmarks.

@@ -266,7 +266,7 @@ def untested_findings() -> Findings:
 
 
 MEASURED = re.compile(r"\d(?:[\d,.–]*\d)?\s?(?:ms|µs|s|[KMG]i?B(?:/s)?|%)(?!\w)")
-CHOSEN = {"500 ms", "4 ms", "20 GiB", "256 KiB", "100 B"}
+CHOSEN = {"500 ms", "4 ms", "20 GiB", "256 KiB", "100 B", "256 MiB", "2 GiB"}
 """Quantities in the page's own text that are settings."""
 
 LEAST = {
@@ -275,6 +275,9 @@ LEAST = {
     "groups": (1, 2_000),
     "consumers": (1, 1_000),
     "logs": (1, 16),
+    "spark_tasks": (1, 4),
+    "spark_partitions": (1, 64),
+    "spark_sizes": (1, 4),
 }
 """The first and the last point of each curve."""
 

@@ -1,6 +1,6 @@
 """make curves: measure how the cost of a broker grows, write bench/curves.json, and draw docs/performance.md from it.
 
-    python bench/curves.py                     every curve: about ten minutes on two idle cores, and 20 GiB of disk
+    python bench/curves.py                     every curve: about twenty minutes on two idle cores, and 20 GiB of disk
     python bench/curves.py --quick             each curve at a fraction of its length; nothing is written
     python bench/curves.py groups logs         these curves alone; the others stay as they are in the file
 

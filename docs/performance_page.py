@@ -18,6 +18,10 @@ PAGE = DOCS / "performance.md"
 PICTURES = DOCS / "pictures"
 BLOCK = re.compile(r"(<!-- make curves writes (\w+) from here -->\n).*?(<!-- to here -->\n)", re.DOTALL)
 COLORS = ("#2f855a", "#c05621", "#4a5568")
+RECORD_BYTES, TASKS_AT_A_TIME = 200, 2
+"""Of the curves of Spark (bench/spark_points.py)."""
+ESTIMATED_BYTES, SPLIT_BYTES, CORES = 10e12, 2**27, 400
+"""Of the estimate: 10 TB in splits of the default size, on 100 executors of 4 cores."""
 PER_PIECE_FROM = 100
 """Counts from which on the memory of each piece is shown: below, single pages of memory decide."""
 
@@ -160,9 +164,30 @@ def remarks(name: str, points: list[Point]) -> list[str]:
     if "kib_each" in last:
         a_gib = round(2**20 / last["kib_each"], -3)
         sentences.append(f"1 GiB of memory holds about {a_gib:,.0f} {name} (extrapolated).")
+    if name == "spark_partitions":
+        cost = task_seconds(points)
+        sentences.append(f"A task takes about {cost:.2f} s of a core beside its rows, by the last two points.")
     if name == "logs":
         sentences.append(f"Logs beyond {last['count']:,} GiB were not measured.")
     return sentences
+
+
+def task_seconds(points: list[Point]) -> float:
+    """Seconds of a core that a task takes beside its rows, from two numbers of tasks over the same 2 GiB."""
+    rows = 2 * 2**30 / RECORD_BYTES / 1e6
+    few, many = (rows / point["log_rows"] for point in points[-2:])
+    return (many - few) * TASKS_AT_A_TIME / (points[-1]["count"] - points[-2]["count"])
+
+
+def estimate(found: dict[str, Any]) -> str:
+    """How long a large log would take, by the processor time of rows and of tasks."""
+    rows_s = ESTIMATED_BYTES / RECORD_BYTES / 1e6 * found["spark_sizes"]["points"][-1]["log_cpu_s"]
+    tasks_s = ESTIMATED_BYTES / SPLIT_BYTES * task_seconds(found["spark_partitions"]["points"])
+    return (
+        f"Rows of 10 TB would take {rows_s / 3600:.0f} hours of a core at the last point's rate, and tasks of 128 MiB "
+        f"{tasks_s / 3600:.0f} more: {(rows_s + tasks_s) / CORES / 60:.1f} minutes on 100 executors of 4 cores "
+        "(extrapolated)."
+    )
 
 
 def block(name: str, found: dict[str, Any]) -> str:
@@ -171,7 +196,9 @@ def block(name: str, found: dict[str, Any]) -> str:
     series = [one.label.replace("`", "") for one in CURVES[name] if one.panel]
     picture = f"![{name}: {', '.join(series)}](pictures/performance-{name}.svg)"
     about = f"Measured on {run['day']} at {run['commit']}: {run['machine']}. {run['noise']}"
-    told = " ".join([growth(name, points), *remarks(name, points)])
+    told = " ".join(
+        [growth(name, points), *remarks(name, points), *([estimate(found)] if name == "spark_sizes" else [])]
+    )
     return "\n".join([picture, "", *table(name, points), "", told, "", about, ""])
 
 
