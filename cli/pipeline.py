@@ -101,8 +101,7 @@ def run(
     declared = replace(declared, spark_settings={**declared.spark_settings, **overrides})
     log_to_stderr(log_format)
     _require_broker(declared, timeout_ms)
-    run = partial(declared.run, available_now=available_now, apply=apply, take_over=take_over)
-    _report_failure(run, quiet=quiet)
+    _run(partial(declared.run, available_now=available_now, apply=apply, take_over=take_over), quiet=quiet)
 
 
 def _require_broker(declared: Pipeline, timeout_ms: int) -> None:
@@ -249,7 +248,7 @@ def _load(file: str) -> Pipeline:
         raise click.UsageError(str(error)) from error
 
 
-def _report_failure(run: Callable[..., None], *, quiet: bool) -> None:
+def _run(run: Callable[..., None], *, quiet: bool) -> None:
     """Call `run` with a watcher; end the command with exit code 1 if the pipeline fails."""
     import logging
 

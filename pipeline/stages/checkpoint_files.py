@@ -53,10 +53,10 @@ class SparkFiles:
         return found
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, all of it or nothing, and so that readers see the former one or this one.
+        """Write a file. Readers never see a part of it; on some file systems they see no file for a moment.
 
-        An object store shows a file when it is closed; to rename one there is to delete the former one first. On
-        another file system a file is renamed into its place.
+        An object store shows a file when it is closed. To rename a file there is to delete the former one first. On
+        another file system the new file is renamed into its place.
         """
         path = self._path(name)
         is_store = self._file_system.hasPathCapability(path, SHOWN_WHEN_CLOSED)

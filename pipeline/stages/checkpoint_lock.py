@@ -27,7 +27,7 @@ RENEW_EVERY_S, EXPIRES_AFTER_S = 10.0, 30.0
 LOOK_EVERY_S = 1.0
 """Seconds between two looks at a lease that one waits for."""
 SETTLE_S = 0.3
-"""Seconds after which one looks again: whether another one took the lease in the same moment, or nobody has it."""
+"""Seconds between two looks at the lease file that decide whether the lease is free, or was taken by two at once."""
 
 
 class CheckpointInUseError(Exception):
@@ -110,9 +110,9 @@ class LeaseFiles(Protocol):
 class CheckpointLease:
     """Keeps other queries from writing a checkpoint that is not on this machine.
 
-    A file in the checkpoint names its holder, who writes it again every `RENEW_EVERY_S`. Who finds one that does not
-    change for `EXPIRES_AFTER_S` takes the lease: so clocks of several machines need not agree. Two that take it in the
-    same moment both look again, and the last one that wrote has it.
+    A file in the checkpoint names the query's process, which writes the file again every `RENEW_EVERY_S`. Another
+    process takes the lease if the file does not change for `EXPIRES_AFTER_S`; so the clocks of several machines need
+    not agree. If two processes take it at the same time, both look again, and the last one that wrote the file has it.
     """
 
     def __init__(
@@ -166,8 +166,8 @@ class CheckpointLease:
                 log.warning("the lease of checkpoint %s is not renewed: %s", self._files, error)
 
     def _found(self) -> str:
-        """The holder of the lease and the number of its renewals; empty if nobody has it. A file system may show none
-        for a moment while a file replaces another one, so a second look decides that there is none."""
+        """The process that has the lease and the number of its renewals; empty if the lease is free. A file system may
+        show no file for a moment while one replaces another, so only a second look says that the lease is free."""
         for _ in range(2):
             try:
                 return self._files.read(LEASE_FILE).decode(errors="replace")

@@ -133,6 +133,10 @@ class Stage:
     def topics_read(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source for source in self.sources if isinstance(source, str)))
 
+    def source_option(self, name: str) -> str | None:
+        """The value of one of `source_options`. Spark ignores the case of names."""
+        return next((value for key, value in self.source_options.items() if key.lower() == name.lower()), None)
+
     @property
     def topic_written(self) -> str | None:
         return self.writes if isinstance(self.writes, str) else None

@@ -12,7 +12,7 @@ from .declaration import PipelineDeclaration, Topic
 log = logging.getLogger("kmini.pipeline")
 
 PROMISES = ("cleanup.policy", "retention.ms", "retention.bytes", "max.compaction.lag.ms", "delete.retention.ms")
-"""Settings by which records go: who declares one relies on it."""
+"""Settings that delete records. A pipeline that declares one relies on it."""
 APPLY = "kmini pipeline run --apply (in a program run(apply=True))"
 
 

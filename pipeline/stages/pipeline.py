@@ -7,7 +7,6 @@ import threading
 from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from .declaration import PipelineDeclaration
@@ -94,7 +93,7 @@ class Pipeline(PipelineDeclaration):
             except BaseException as error:
                 started.set_exception(error)
 
-        Thread(target=start, name="kmini-start", daemon=True).start()
+        threading.Thread(target=start, name="kmini-start", daemon=True).start()
         while not started.done() and not stop.is_set():
             wait([started], timeout=CHECK_STOP_EVERY_S)
         try:

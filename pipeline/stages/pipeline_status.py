@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from ..admin import Admin, AdminError, TopicDescription
-from .checkpoint_files import read_identity
 from .checkpoint_lock import is_locked
 from .declaration import PipelineDeclaration, Stage
 from .locations import local_path
 from .purge import StageConsumer, TopicPurge
-from .running_pipeline import PipelineError, check_identity, topic_purges
+from .running_pipeline import PipelineError, check_identity, owner_of, topic_purges
 from .spark_checkpoint import CheckpointError, CheckpointFiles, LocalFiles, last_commit, read_planned
-from .topic_owner import OWNERS_GROUP, Owner
+from .topic_owner import Owner, read_owner
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -87,8 +86,7 @@ def pipeline_status(pipeline: PipelineDeclaration, admin: Admin) -> PipelineStat
     stages = [
         _stage_status(pipeline, stage, files[stage.name], admin, cluster_id, topics) for stage in pipeline.in_order()
     ]
-    ids = [str(read_identity(one).get("pipeline_id", "")) for one in files.values() if isinstance(one, LocalFiles)]
-    this = Owner.of(pipeline.name, pipeline.located(pipeline.checkpoints), filter(None, ids))
+    this = owner_of(pipeline, [one for one in files.values() if isinstance(one, LocalFiles)])
     purges = {purge.topic: purge for purge in topic_purges(pipeline, admin, topics, files)}
     purged = [
         _topic_status(purges[topic.name], admin, this) if topic.name in purges else _missing(topic.name, admin)
@@ -145,8 +143,7 @@ def _lag(stage: Stage, files: CheckpointFiles, admin: Admin, topics: Mapping[str
     for topic in stage.topics_read:
         count = len(topics[topic].partitions)
         processed, starts = consumer.processed(topic), admin.start_offsets(topic, count)
-        begins_elsewhere = any(option.lower() == "startingoffsets" for option in stage.source_options)
-        if begins_elsewhere and not starts.keys() <= processed.keys():
+        if stage.source_option("startingOffsets") is not None and not starts.keys() <= processed.keys():
             return None
         ends = admin.end_offsets(topic, count)
         lag += sum(max(0, end - processed.get(number, starts[number])) for number, end in ends.items())
@@ -164,9 +161,9 @@ def _committed_at_ms(files: CheckpointFiles, batch_id: int | None) -> int | None
 
 def _topic_status(purge: TopicPurge, admin: Admin, this: Owner) -> TopicStatus:
     problems: list[str] = []
-    purgeable, waits_for = _known(lambda: _kept(purge, admin), (None, None), problems)
     ends = admin.end_offsets(purge.topic, len(purge.partitions))
-    owner = _known(lambda: _owner(admin, purge.topic), None, problems)
+    purgeable, waits_for = _known(lambda: _kept(purge, ends), (None, None), problems)
+    owner = _known(lambda: read_owner(admin, purge.topic), None, problems)
     if owner is not None and not owner.is_same(this):
         problems.append("another pipeline purges it")
     return TopicStatus(
@@ -180,16 +177,11 @@ def _topic_status(purge: TopicPurge, admin: Admin, this: Owner) -> TopicStatus:
     )
 
 
-def _kept(purge: TopicPurge, admin: Admin) -> tuple[int, list[str]]:
-    """The number of records that could be purged, and the consumers that keep the others."""
+def _kept(purge: TopicPurge, ends: Mapping[int, int]) -> tuple[int, list[str]]:
+    """The number of records that could be purged, and the consumers that keep the others before these ends."""
     offsets = purge.purgeable()
-    ends = admin.end_offsets(purge.topic, len(purge.partitions))
     purgeable = sum(max(0, offset - purge.low_watermarks[number]) for number, offset in offsets.items())
     return purgeable, purge.kept_by(ends)
-
-
-def _owner(admin: Admin, topic: str) -> Owner | None:
-    return Owner.read(admin.offset_metadata(OWNERS_GROUP, [topic]).get(topic, ""))
 
 
 def _missing(topic: str, admin: Admin) -> TopicStatus:

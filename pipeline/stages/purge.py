@@ -105,13 +105,15 @@ class StageConsumer:
         return {partition: offset for (name, partition), offset in self._offsets.items() if name == topic}
 
     def position(self, topic: str) -> dict[int, int]:
-        """What `processed` says, and of a partition of which nothing is processed where the stage began to read it."""
+        """What `processed` says; where the stage began to read the topic, if nothing of that is processed."""
+        if processed := self.processed(topic):
+            return processed
         began: dict[int, int] = {}
         for source in kafka_sources(self._files):
             for (name, partition), offset in source.items():
                 if name == topic:
                     began[partition] = min(offset, began.get(partition, offset))
-        return began | self.processed(topic)
+        return began
 
     def look_again(self) -> None:
         self._looked_at = float("-inf")
@@ -233,8 +235,10 @@ class Purger:
         """Delete the processed records; return the number of purged partitions. `at_once` ignores the pause after a
         refusal, and looks at every consumer anew."""
         with self._lock:
-            for consumer in (one for topic in self.topics for one in topic.consumers if at_once):
-                consumer.look_again()
+            if at_once:
+                for topic in self.topics:
+                    for consumer in topic.consumers:
+                        consumer.look_again()
             return sum(self._purge(topic) for topic in self.topics if at_once or topic.retry_at <= self._now())
 
     def has_room(self, name: str, limit: int) -> bool:

@@ -13,7 +13,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..admin import Admin, AdminError, TopicDescription
@@ -41,8 +41,8 @@ CHECK_ROOM_EVERY_S = 0.1
 """Seconds between checks whether a topic has room for a batch."""
 REPORT_EVERY_S = 1.0
 """Seconds between two calls of a watcher."""
-LIMITS = {"maxoffsetspertrigger", "minoffsetspertrigger"}
-"""Options of Spark's Kafka source that limit a micro-batch, in lower case."""
+LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
+"""Options of Spark's Kafka source that limit a micro-batch."""
 FINISH_BATCH_S = 10.0
 """Seconds that a stopped stage may take to finish its micro-batch; a batch that is cut off runs again later."""
 
@@ -245,7 +245,7 @@ class Running:
             if isinstance(source, str):
                 options = self.pipeline.kafka.spark_options() | dict(stage.source_options)
                 limit = self.pipeline.max_offsets_per_trigger
-                if limit is not None and not LIMITS & {key.lower() for key in options}:
+                if limit is not None and all(stage.source_option(name) is None for name in LIMITS):
                     options["maxOffsetsPerTrigger"] = str(limit)
                 frame = from_topic(self._spark, source, options, is_ours=self.pipeline.is_between(source))
                 frames.append(self._values(stage, source, frame))
@@ -283,11 +283,10 @@ class Running:
     def _identify(
         self, files: Mapping[str, CheckpointFiles], cluster_id: str, topics: Mapping[str, TopicDescription]
     ) -> Owner:
-        """Write into each checkpoint what it belongs to; return who this pipeline is. Raises `PipelineError` if the
-        offsets of a checkpoint belong to other topics."""
+        """Write into each checkpoint the ids of its cluster, topics and pipeline; return the pipeline as an owner of
+        topics. Raises `PipelineError` if the offsets of a checkpoint belong to other topics."""
         pipeline = self.pipeline
-        ids = [str(read_identity(one).get("pipeline_id", "")) for one in files.values()]
-        owner = Owner.of(pipeline.name, pipeline.located(pipeline.checkpoints), filter(None, ids))
+        owner = owner_of(pipeline, files.values())
         read = {stage.name: {name: str(topics[name].topic_id) for name in stage.topics_read} for stage in self._stages}
         for stage in self._stages:
             read_processed(files[stage.name])  # a format that purges could not read is refused here
@@ -396,6 +395,12 @@ def _session(pipeline: PipelineDeclaration) -> SparkSession:
         raise PipelineError(str(error)) from error
 
 
+def owner_of(pipeline: PipelineDeclaration, files: Iterable[CheckpointFiles]) -> Owner:
+    """A pipeline as an owner of topics, with the id that its checkpoints have."""
+    ids = (str(read_identity(one).get("pipeline_id", "")) for one in files)
+    return Owner.of(pipeline.name, pipeline.located(pipeline.checkpoints), filter(None, ids))
+
+
 def topic_purges(
     pipeline: PipelineDeclaration,
     admin: Admin,
@@ -463,8 +468,7 @@ def _guarded(stage: Stage, work: Callable[[], Any]) -> Any:
 
 def _least_records(stage: Stage) -> int:
     """The records that a stage waits for before it begins a micro-batch."""
-    options = {key.lower(): value for key, value in stage.source_options.items()}
-    return int(options.get("minoffsetspertrigger", 0))
+    return int(stage.source_option("minOffsetsPerTrigger") or 0)
 
 
 def _is_busy(query: StreamingQuery) -> bool:

@@ -74,6 +74,11 @@ class Owner:
         return f"pipeline {self.pipeline!r} (checkpoints {self.checkpoints}{f' on {self.host}' if self.host else ''})"
 
 
+def read_owner(admin: KeepsMetadata, topic: str) -> Owner | None:
+    """The owner of a topic; None if it has none."""
+    return Owner.read(admin.offset_metadata(OWNERS_GROUP, [topic]).get(topic, ""))
+
+
 class TopicOwnership:
     """What a pipeline knows of the owners of its purged topics, and writes.
 
@@ -121,7 +126,7 @@ class TopicOwnership:
         if not self._is_kept:
             return None
         try:
-            return Owner.read(self._admin.offset_metadata(OWNERS_GROUP, [topic]).get(topic, ""))
+            return read_owner(self._admin, topic)
         except AdminError as error:
             self._note_refusal(error)
             return None

@@ -1,4 +1,4 @@
-"""Who is taken for a client that came through a container's published port."""
+"""Which clients count as having come through a container's published port."""
 
 from __future__ import annotations
 

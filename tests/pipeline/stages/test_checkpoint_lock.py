@@ -58,7 +58,7 @@ def test_a_lease_is_there_while_it_is_held(store: Store) -> None:
     lease.release()
     assert store.files == {}
     store.lease().release()
-    assert store.now < EXPIRES_AFTER_S, "nobody waits for a lease that was given back"
+    assert store.now < EXPIRES_AFTER_S, "a lease that was given back is free at once"
 
 
 def test_a_lease_that_is_renewed_is_refused_with_its_holder(store: Store) -> None:
