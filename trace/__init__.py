@@ -3,6 +3,5 @@
 Reading order: `proxy.py` (listens, one port for each broker), `proxied_connection.py` (moves the frames of a
 connection), `rewriting.py` (addresses in answers), `observer.py` (what a request names and what its answer says),
 `lines.py` (an exchange as text and as JSON), `trace_file.py` (saved exchanges), `statistics.py`,
-`proxied_faults.py` (fault rules in front of any Kafka). `share_messages.py` has messages that kmini's broker does not
-serve.
+`proxied_faults.py` (fault rules in front of any Kafka).
 """

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.messages.describe_cluster import CONTROLLERS
-from kmini.trace.share_messages import ShareAcknowledgeRequest, ShareFetchRequest
 
 if TYPE_CHECKING:
     from kmini.protocol.schema import Request, Response
 
 API_VERSIONS = 18
-UNSERVED: Mapping[int, type[Request]] = {78: ShareFetchRequest, 79: ShareAcknowledgeRequest}
-"""Messages that kmini decodes and its broker does not serve, by API key."""
 
 
 class Node(NamedTuple):

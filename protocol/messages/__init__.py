@@ -74,6 +74,13 @@ MODULES = {
     69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    78: "share_fetch",
+    79: "share_acknowledge",
+    83: "initialize_share_group_state",
+    84: "read_share_group_state",
+    85: "write_share_group_state",
+    86: "delete_share_group_state",
+    87: "read_share_group_state_summary",
     88: "streams_group_heartbeat",
     89: "streams_group_describe",
 }

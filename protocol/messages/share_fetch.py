@@ -1,12 +1,10 @@
-"""ShareFetch (key 78) and ShareAcknowledge (key 79) (KIP-932): their answers have addresses, which are rewritten.
+"""ShareFetch (key 78): a member of a share group acknowledges records, and acquires others (KIP-932).
 
-- v1: the first stable version. v2: the acquire mode (KIP-1206), renewed acknowledgements (KIP-1222).
-
-kmini's broker serves neither, so they are not in `protocol/messages/`.
+- v1: the first stable version; limits in records. v2: the acquire mode (KIP-1206), renewed acknowledgements (KIP-1222).
 """
 
-from kmini.protocol.errors import NONE
-from kmini.protocol.primitives import (
+from ..errors import NONE
+from ..primitives import (
     Array,
     Boolean,
     ErrorCode,
@@ -19,21 +17,27 @@ from kmini.protocol.primitives import (
     String,
     Uuid,
 )
-from kmini.protocol.schema import Request, Response, Struct, field
+from ..schema import Request, Response, Struct, field
 
 
 class AcknowledgementBatch(Struct):
+    """What becomes of offsets: one type for all of them, or one for each."""
+
     first_offset: Int64
     last_offset: Int64
     acknowledge_types: Array[Int8]
 
 
 class LeaderIdAndEpoch(Struct):
+    """The leader of a partition; zeroes unless the request has asked another broker."""
+
     leader_id: Int32
     leader_epoch: Int32
 
 
 class NodeEndpoint(Struct):
+    """Where a leader is reached."""
+
     node_id: Int32
     host: String
     port: Int32
@@ -91,40 +95,5 @@ class ShareFetchResponse(Response, to=ShareFetchRequest):
     error_code: ErrorCode = NONE
     error_message: NullableString = None
     acquisition_lock_timeout_ms: Int32
-    responses: Array[Topic]
-    node_endpoints: Array[NodeEndpoint] = field(default=[])
-
-
-class ShareAcknowledgeRequest(Request, api_key=79, versions="1-2", flexible="0+"):
-    class Topic(Struct):
-        class Partition(Struct):
-            partition_index: Int32
-            acknowledgement_batches: Array[AcknowledgementBatch]
-
-        topic_id: Uuid
-        partitions: Array[Partition]
-
-    group_id: NullableString = None
-    member_id: NullableString = None
-    share_session_epoch: Int32
-    is_renew_ack: Boolean = field(since=2, default=False)
-    topics: Array[Topic]
-
-
-class ShareAcknowledgeResponse(Response, to=ShareAcknowledgeRequest):
-    class Topic(Struct):
-        class Partition(Struct):
-            partition_index: Int32
-            error_code: ErrorCode = NONE
-            error_message: NullableString = None
-            current_leader: LeaderIdAndEpoch
-
-        topic_id: Uuid
-        partitions: Array[Partition]
-
-    throttle_time_ms: Int32 = 0
-    error_code: ErrorCode = NONE
-    error_message: NullableString = None
-    acquisition_lock_timeout_ms: Int32 = field(since=2, default=0)
     responses: Array[Topic]
     node_endpoints: Array[NodeEndpoint] = field(default=[])
