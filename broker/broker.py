@@ -46,6 +46,7 @@ from .startup import open_controller, recover_logs
 if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .journal.request_journal import RequestJournal
+    from .share_state.share_coordinator import ShareCoordinator
     from .transactions.markers import MarkerWriter
     from .transactions.transaction_coordinator import TransactionCoordinator
 
@@ -356,6 +357,11 @@ class BrokerServer:
     def marker_writer(self) -> MarkerWriter:
         """Ends transactions in the partitions that this broker leads."""
         return self.coordination.marker_writer
+
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The coordinator of the states of share partitions."""
+        return self.coordination.share_coordinator
 
     def _transaction_version(self) -> int:
         return self.services.feature_level(TRANSACTION_VERSION)

@@ -1,6 +1,6 @@
-"""The coordinators of a broker: of groups, and of transactions.
+"""The coordinators of a broker: of groups, of transactions, and of the states of share groups.
 
-A broker coordinates the groups and transactions that are stored in the partitions of the internal topics that it leads.
+A broker coordinates the groups, transactions and states that are stored in the partitions of the internal topics that it leads.
 The coordinators load a partition when the broker becomes its leader, and unload it when the broker no longer is. Each
 is imported and made when the first request or partition needs it: a broker starts sooner without.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from ..protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from ..protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, TopicPartition
 from .controller import topics
 from .controller.topology import Topic
 from .coordinators.loader import Loading
@@ -22,10 +22,21 @@ from .scheduler import PausedTasks, Periodic
 if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
+    from .coordinators.coordinator_topic import CoordinatorTopic
     from .settings.group_config import GroupConfigs
+    from .share_fetch.share_partitions import SharePartitions
+    from .share_fetch.share_sessions import ShareSessions
+    from .share_state.persister import Persister, SharePeer
+    from .share_state.share_coordinator import ShareCoordinator
     from .transactions.markers import MarkerWriter
     from .transactions.transaction_coordinator import TransactionCoordinator, TransactionPeer
 
+    class Peer(TransactionPeer, SharePeer, Protocol):
+        """A broker of the cluster, as the coordinators use it."""
+
+
+COORDINATED = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
+"""The topics of the coordinators, in the order in which they are loaded: the end of a transaction changes groups."""
 
 TRANSACTIONS = ("transactions", "")
 """The key of the purgatory that is checked when a transaction has changed."""
@@ -42,7 +53,7 @@ class Coordination:
     def __init__(
         self,
         replica_manager: ReplicaManager,
-        peer: Callable[[int], TransactionPeer | None],
+        peer: Callable[[int], Peer | None],
         transaction_version: Callable[[], int],
         paused_tasks: PausedTasks,
     ) -> None:
@@ -59,6 +70,11 @@ class Coordination:
         self._transactional_offsets: TransactionalOffsets | None = None
         self._transactions: TransactionCoordinator | None = None
         self._marker_writer: MarkerWriter | None = None
+        self._share_coordinator: ShareCoordinator | None = None
+        self._share_state_topic: CoordinatorTopic | None = None
+        self._persister: Persister | None = None
+        self._share_partitions: SharePartitions | None = None
+        self._share_sessions: ShareSessions | None = None
         self.loading = Loading()
         self._is_active = False
         replica_manager.add_listener(self)
@@ -135,6 +151,62 @@ class Coordination:
             self._marker_writer = MarkerWriter(self._replica_manager, topic, self.transactional_offsets)
         return self._marker_writer
 
+    @property
+    def share_state_topic(self) -> CoordinatorTopic:
+        """The topic of the states of share partitions."""
+        if self._share_state_topic is None:
+            from .coordinators.coordinator_topic import CoordinatorTopic
+
+            self._share_state_topic = CoordinatorTopic(SHARE_GROUP_STATE, self._replica_manager, self._create_topic)
+        return self._share_state_topic
+
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The coordinator of the states of share partitions."""
+        if self._share_coordinator is None:
+            from .share_state.share_coordinator import ShareCoordinator
+
+            manager = self._replica_manager
+            self._share_coordinator = ShareCoordinator(
+                manager.config, manager.clock, manager.controller, self.share_state_topic
+            )
+            self._tasks.append(
+                self._every(
+                    "deletion of old states of share groups",
+                    self._share_coordinator.prune,
+                    interval_ms=manager.config.current.share_coordinator_state_topic_prune_interval_ms,
+                    next_effect_ms=self._share_coordinator.next_prune_ms,
+                )
+            )
+        return self._share_coordinator
+
+    @property
+    def persister(self) -> Persister:
+        """How this broker reaches the states of share partitions, whichever broker coordinates them."""
+        if self._persister is None:
+            from .share_state.persister import Persister
+
+            self._persister = Persister(self.share_state_topic, self._replica_manager.clock, self._peer)
+        return self._persister
+
+    @property
+    def share_partitions(self) -> SharePartitions:
+        """The share partitions that this broker leads."""
+        if self._share_partitions is None:
+            from .share_fetch.share_partitions import SharePartitions
+
+            self._share_partitions = SharePartitions(self._replica_manager, self.persister, self.group_configs.of)
+        return self._share_partitions
+
+    @property
+    def share_sessions(self) -> ShareSessions:
+        """The share sessions of this broker."""
+        if self._share_sessions is None:
+            from .share_fetch.share_sessions import ShareSessions
+
+            self._share_sessions = ShareSessions(self.share_partitions)
+        return self._share_sessions
+
     def _group_changed(self, group_id: str) -> None:
         self._replica_manager.purgatory.check(key_of_group(group_id))
 
@@ -173,13 +245,10 @@ class Coordination:
     # --- leadership
 
     def start(self) -> None:
-        """Load every partition that the broker leads; from now on each that it comes to lead.
-
-        Groups come first: the end of a transaction changes them.
-        """
+        """Load every partition that the broker leads; from now on each that it comes to lead."""
         self._is_active = True
         partitions = self._replica_manager.partitions
-        for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+        for name in COORDINATED:
             for partition in [one for one in partitions.values() if one.topic_partition.topic == name]:
                 self.became_leader(partition)
 
@@ -190,16 +259,20 @@ class Coordination:
             self.loading.submit(self._groups.unload())
         if self._transactions is not None:
             self._transactions.unload()
+        if self._share_coordinator is not None:
+            self._share_coordinator.unload()
 
     def became_leader(self, partition: Partition) -> None:
         topic = partition.topic_partition.topic
-        if not self._is_active or topic not in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+        if not self._is_active or topic not in COORDINATED:
             return
         self.resigned(partition.topic_partition)  # the broker may have led it in an epoch before
         if topic == CONSUMER_OFFSETS:
             self.loading.submit(self.groups.load(partition, self.transactional_offsets.group_loaded))
-        else:
+        elif topic == TRANSACTION_STATE:
             self.loading.submit(self.transactions.load(partition))
+        else:
+            self.loading.submit(self.share_coordinator.load(partition))
 
     def resigned(self, topic_partition: TopicPartition) -> None:
         topic, number = topic_partition
@@ -208,6 +281,8 @@ class Coordination:
             self.transactional_offsets.unload(number)
         elif topic == TRANSACTION_STATE and self._transactions is not None:
             self._transactions.unload(number)
+        elif topic == SHARE_GROUP_STATE and self._share_coordinator is not None:
+            self._share_coordinator.unload(number)
 
     def forget_topics(self, topic_ids: Mapping[str, bytes]) -> None:
         """Topics were deleted, given as ids by name: forget the committed offsets and transactions that name them."""
@@ -215,14 +290,20 @@ class Coordination:
             self._groups.forget_topics(topic_ids)
         if self._transactions is not None:
             self._transactions.forget_topics(topic_ids)
+        if self._share_coordinator is not None:
+            self._share_coordinator.forget_topics(topic_ids.values())
 
     async def stop(self) -> None:
         """Let no group and no transaction change any more."""
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
+        if self._share_partitions is not None:
+            await self._share_partitions.stop()
         if self._transactions is not None:
             await self._transactions.stop()
         if self._groups is not None:
             await self._groups.stop()
+        if self._share_coordinator is not None:
+            await self._share_coordinator.stop()
         await self.loading.idle()

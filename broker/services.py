@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
     from .journal.request_journal import RequestJournal
+    from .coordinators.coordinator_topic import CoordinatorTopic
     from .settings.group_config import GroupConfigs
+    from .share_fetch.share_partitions import SharePartitions
+    from .share_fetch.share_sessions import ShareSessions
+    from .share_state.persister import Persister
+    from .share_state.share_coordinator import ShareCoordinator
     from .transactions.markers import MarkerWriter
     from .transactions.transaction_coordinator import TransactionCoordinator
 
@@ -150,6 +155,31 @@ class Services:
     def offers_share_groups(self) -> bool:
         """Whether share groups of KIP-932 are offered: as in Kafka, the feature `share.version` alone decides."""
         return self.feature_level(SHARE_VERSION) > 0
+
+    @property
+    def persister(self) -> Persister:
+        """How the states of share partitions are reached, whichever broker coordinates them."""
+        return self._coordination.persister
+
+    @property
+    def share_partitions(self) -> SharePartitions:
+        """The share partitions that this broker leads."""
+        return self._coordination.share_partitions
+
+    @property
+    def share_sessions(self) -> ShareSessions:
+        """The share sessions of this broker."""
+        return self._coordination.share_sessions
+
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The coordinator of the states of share partitions."""
+        return self._coordination.share_coordinator
+
+    @property
+    def share_state_topic(self) -> CoordinatorTopic:
+        """The topic of the states of share partitions."""
+        return self._coordination.share_state_topic
 
     @property
     def group_configs(self) -> GroupConfigs:

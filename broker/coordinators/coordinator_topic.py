@@ -170,7 +170,7 @@ class CoordinatorTopic:
         count = self.partition_count
         if not count:
             raise NotCoordinator(f"there is no {self.name} yet: ask FindCoordinator")
-        partition = self._replica_manager.partitions.get(TopicPartition(self.name, partition_for(key, count)))
+        partition = self.led(partition_for(key, count))
         if partition is None:
             raise NotCoordinator(f"this broker does not lead the partition of {self.name}")
         return partition
@@ -178,14 +178,18 @@ class CoordinatorTopic:
     def leads(self, key: str) -> bool:
         """Whether the partition of the key exists and this broker leads it."""
         count = self.partition_count
-        return count > 0 and TopicPartition(self.name, partition_for(key, count)) in self._replica_manager.partitions
+        return count > 0 and self.led(partition_for(key, count)) is not None
 
     def check_all_loaded(self) -> None:
         """Raise CoordinatorLoadInProgress unless every partition that this broker leads is loaded."""
         for number in range(self.partition_count):
-            partition = self._replica_manager.partitions.get(TopicPartition(self.name, number))
+            partition = self.led(number)
             if partition is not None:
                 self._check_loaded(partition)
+
+    def led(self, number: int) -> Partition | None:
+        """The partition of this number, if this broker leads it."""
+        return self._replica_manager.partitions.get(TopicPartition(self.name, number))
 
     def _check_loaded(self, partition: Partition) -> None:
         if partition in self._loading:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ...protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from ..settings.broker_config import BrokerConfig
@@ -50,4 +50,14 @@ def shape_of(name: str, config: BrokerConfig, live_brokers: int) -> Shape | None
             "min.insync.replicas": str(min(config.transaction_state_log_min_isr, replicas)),
         }
         return Shape(config.transaction_state_log_num_partitions, replicas, configs)
+    if name == SHARE_GROUP_STATE:
+        replicas = min(config.share_coordinator_state_topic_replication_factor, brokers)
+        configs = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            "retention.ms": "-1",
+            "min.insync.replicas": str(min(config.share_coordinator_state_topic_min_isr, replicas)),
+        }
+        return Shape(config.share_coordinator_state_topic_num_partitions, replicas, configs)
     return None

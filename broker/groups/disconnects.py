@@ -18,7 +18,7 @@ from ...protocol.errors import KafkaError
 from .classic.classic_group import ClassicGroup
 
 if TYPE_CHECKING:
-    from .background_writes import Writes
+    from ..coordinators.background_writes import Writes
     from .classic.member import JoinResult
     from .groups_by_partition import Shards
 

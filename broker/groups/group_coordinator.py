@@ -26,7 +26,7 @@ from ...protocol.errors import (
 from ...protocol.topics import CONSUMER_OFFSETS
 from ...protocol.uuids import ZERO_UUID
 from ..api.error_mapping import kafka_error
-from .background_writes import Writes
+from ..coordinators.background_writes import Writes
 from .classic.classic_group import ClassicGroup
 from .classic.classic_groups import ClassicGroups, Syncing
 from .classic.joins import Refused

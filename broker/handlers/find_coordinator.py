@@ -1,11 +1,10 @@
 """FindCoordinator, versions 0 to 6: find the broker that coordinates a group or a transactional id.
 
-It leads the group's partition of `__consumer_offsets`, or the transactional id's of `__transaction_state`. The first
+It leads the group's partition of `__consumer_offsets`, the transactional id's of `__transaction_state`, or the share
+partition's of `__share_group_state` (KIP-932; only for brokers). The first
 request creates that topic, and is answered when it exists; Apache Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile,
 and its clients ask again. A request has one key before version 4, and many from version 4 on (KIP-699), each with its
-own outcome.
-
-Share groups (KIP-932) are not served: they get INVALID_REQUEST, in version 6 too.
+own outcome. The key of a share partition is `group:topic id:partition`, from version 6 on.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 from ...protocol.errors import NONE, CoordinatorNotAvailable, GroupIdNotFound, InvalidRequest, KafkaError
 from ...protocol.messages.find_coordinator import (
     GROUP,
+    SHARE,
     TRANSACTION,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -27,6 +27,7 @@ from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
 
 BATCHED_SINCE = 4
+SHARE_SINCE = 6
 
 Coordinator = FindCoordinatorResponse.Coordinator
 
@@ -34,8 +35,11 @@ Coordinator = FindCoordinatorResponse.Coordinator
 async def guard(call: Call) -> Any:
     """Ask for DESCRIBE on the group or transactional id of each key."""
     request = call.request
-    permission = dict(zip((GROUP, TRANSACTION), call.permissions, strict=True)).get(request.key_type)
+    permission = dict(zip((GROUP, TRANSACTION, SHARE), call.permissions, strict=True)).get(request.key_type)
     if permission is None:  # there is no such type
+        return await call.serve()
+    if request.key_type == SHARE:
+        call.demand(permission, CLUSTER_NAME)
         return await call.serve()
     if call.context.version < BATCHED_SINCE:
         call.demand(permission, request.key)
@@ -51,7 +55,11 @@ async def guard(call: Call) -> Any:
 
 @handles(
     FindCoordinatorRequest,
-    needs=[each(AclOperation.DESCRIBE, ResourceType.GROUP), each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)],
+    needs=[
+        each(AclOperation.DESCRIBE, ResourceType.GROUP),
+        each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, when="for a share partition"),
+    ],
     guard=guard,
 )
 async def find_coordinator(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
@@ -110,4 +118,18 @@ def _node_of(key: str, key_type: int, context: Context) -> int:
         return node_id
     if key_type == TRANSACTION:
         return context.services.transactions.store.topic.coordinator_of(key)
+    if key_type == SHARE and context.version >= SHARE_SINCE:
+        _check_share_key(key)
+        return context.services.share_state_topic.coordinator_of(key)
     raise InvalidRequest(f"key type {key_type} has no coordinator here")
+
+
+def _check_share_key(key: str) -> None:
+    """Raise InvalidRequest unless this is `group:topic id:partition`; the group id may have colons."""
+    group_id, topic_id, partition = ("", "", "", *key.rsplit(":", 2))[-3:]
+    try:
+        parse_uuid(topic_id)
+    except ValueError:
+        group_id = ""
+    if not group_id or not partition.isascii() or not partition.isdecimal():
+        raise InvalidRequest(f"{key!r} is no key of a share partition: group:topic id:partition is expected")

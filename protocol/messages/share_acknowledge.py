@@ -40,5 +40,5 @@ class ShareAcknowledgeResponse(Response, to=ShareAcknowledgeRequest):
     error_code: ErrorCode = NONE
     error_message: NullableString = None
     acquisition_lock_timeout_ms: Int32 = field(since=2, default=0)
-    responses: Array[Topic]
+    responses: Array[Topic] = field(default=[])
     node_endpoints: Array[NodeEndpoint] = field(default=[])

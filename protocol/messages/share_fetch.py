@@ -94,6 +94,7 @@ class ShareFetchResponse(Response, to=ShareFetchRequest):
     throttle_time_ms: Int32 = 0
     error_code: ErrorCode = NONE
     error_message: NullableString = None
-    acquisition_lock_timeout_ms: Int32
-    responses: Array[Topic]
+    acquisition_lock_timeout_ms: Int32 = 0
+    """How long acquired records are locked; 0 with an error."""
+    responses: Array[Topic] = field(default=[])
     node_endpoints: Array[NodeEndpoint] = field(default=[])

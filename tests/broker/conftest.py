@@ -13,8 +13,9 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.clusters import Clusters
-from support.broker.consumer_lab import ConsumerLab, labs
+from support.broker.consumer_lab import ConsumerLab, StillClock, labs
 from support.broker.sasl_clients import SETTINGS, Served
+from support.broker.share_records import ShareLab
 from support.broker.streams_lab import StreamsLab
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
@@ -96,3 +97,20 @@ async def make_streams_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaita
 async def quick_streams_lab(make_streams_lab: Callable[..., Awaitable[StreamsLab]]) -> StreamsLab:
     """A broker that assigns at once: without an initial delay, and without an assignment interval."""
     return await make_streams_lab(group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0)
+
+
+@pytest.fixture
+async def make_share_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[ShareLab]]]:
+    """A maker of labs over the directory of this test; settings are written with underscores for dots."""
+    started: list[BrokerServer] = []
+
+    async def make(**settings: object) -> ShareLab:
+        properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties})
+        started.append(await BrokerServer.start(config, str(tmp_path), clock=StillClock()))
+        return ShareLab(started[-1])
+
+    yield make
+    for broker in started:
+        if broker.server.listeners:
+            await broker.stop()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...clock import Clock
     from ...coordinators.coordinator_topic import AppendedBatch, Applied, KeyValue
     from ...settings.broker_config import BrokerConfig
-    from ..background_writes import Writes
+    from ...coordinators.background_writes import Writes
     from ..group import Group
     from ..group_records import GroupMetadata
     from ..group_store import GroupStore

@@ -30,7 +30,7 @@ from .member import Member, SyncResult, refused
 if TYPE_CHECKING:
     from ...clock import Callback, Clock, Timer
     from ...settings.broker_config import BrokerConfig
-    from ..background_writes import Writes
+    from ...coordinators.background_writes import Writes
     from ..group_records import GroupMetadata
 
 logger = logging.getLogger("kmini.groups")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...coordinators.coordinator_topic import AppendedBatch
     from ...settings.broker_config import BrokerConfig
     from ...settings.group_config import GroupConfig
-    from ..background_writes import Writes
+    from ...coordinators.background_writes import Writes
     from ..classic.classic_groups import ClassicGroups
     from ..group_store import GroupStore
     from ..groups_by_partition import Shards

@@ -1,4 +1,4 @@
-"""Writes of groups that no request waits for."""
+"""Writes of a coordinator that no request waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from ..scheduler import run_now
 
-logger = logging.getLogger("kmini.groups")
+logger = logging.getLogger("kmini.internal_topics")
 
 
 class Writes:
@@ -17,6 +17,11 @@ class Writes:
 
     def __init__(self) -> None:
         self._writes: set[asyncio.Future[None]] = set()
+
+    @property
+    def in_progress(self) -> int:
+        """How many writes are not over."""
+        return len(self._writes)
 
     def start(self, write: Coroutine[Any, Any, None]) -> None:
         """Run a write up to its first wait, so that it writes the present state. Most writes never wait."""
@@ -30,7 +35,7 @@ class Writes:
     def _done(self, task: asyncio.Future[None]) -> None:
         self._writes.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("keeping a group failed", exc_info=error)
+            logger.error("a write that no request waits for failed", exc_info=error)
 
     async def done(self) -> None:
         """Wait for the writes in progress."""

@@ -1,0 +1,16 @@
+"""A broker with the topic "t", the state of the share partition of the group "g" initialized at offset 0."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from support.broker.share_records import ShareLab
+
+
+@pytest.fixture
+async def lab(make_share_lab: Callable[..., Awaitable[ShareLab]]) -> ShareLab:
+    lab = await make_share_lab()
+    assert await lab.initialize() == "NONE"
+    return lab
