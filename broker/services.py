@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..storage.log_manager import LogManager
 from .api.interception import Interceptor, every_request
-from .api.releases import GROUP_VERSION, NEWEST, STREAMS_VERSION, Feature, Release
+from .api.releases import GROUP_VERSION, NEWEST, SHARE_VERSION, STREAMS_VERSION, Feature, Release
 from .appending import RecordAppender
 from .clock import Clock
 from .controller.controller import Controller
@@ -145,6 +145,11 @@ class Services:
         """Whether streams groups of KIP-1071 are offered: a setting and the feature `streams.version` allow it."""
         is_allowed = "streams" in self.config.current.group_coordinator_rebalance_protocols
         return is_allowed and self.feature_level(STREAMS_VERSION) > 0
+
+    @property
+    def offers_share_groups(self) -> bool:
+        """Whether share groups of KIP-932 are offered: as in Kafka, the feature `share.version` alone decides."""
+        return self.feature_level(SHARE_VERSION) > 0
 
     @property
     def group_configs(self) -> GroupConfigs:

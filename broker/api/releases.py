@@ -19,6 +19,8 @@ GROUP_VERSION = "group.version"
 """At level 1 there are consumer groups of KIP-848."""
 STREAMS_VERSION = "streams.version"
 """At level 1 there are streams groups of KIP-1071."""
+SHARE_VERSION = "share.version"
+"""At level 1 there are share groups of KIP-932."""
 
 
 class Versions(NamedTuple):
@@ -46,7 +48,7 @@ class Release(NamedTuple):
     """The features of the release that kmini has.
 
     kmini neither supports nor finalizes the others, as in Kafka where a feature has no level above 0: they would make
-    clients use requests that are not served (`share.version` 1 share groups, `kraft.version` 1 a quorum that changes).
+    clients use requests that are not served (`kraft.version` 1 a quorum that changes).
     """
 
 
@@ -156,6 +158,7 @@ RELEASES = {
             Feature(METADATA_VERSION, 7, 30, 30),
             Feature(TRANSACTION_VERSION, 0, 2, 2),
             Feature(GROUP_VERSION, 0, 1, 1),
+            Feature(SHARE_VERSION, 0, 1, 1),
             Feature(STREAMS_VERSION, 0, 1, 1),
         ),
     ),

@@ -82,7 +82,7 @@ async def test_the_feature_told_is_the_releases(start_broker: Any, name: str | N
     answer = await tell(broker)
     supported, finalized = answer.supported_features[0], answer.finalized_features[0]
     others = [feature.name for feature in answer.finalized_features[1:]]
-    newest = ["transaction.version", "group.version", "streams.version"]
+    newest = ["transaction.version", "group.version", "share.version", "streams.version"]
     assert others == {"3.9": [], "4.0": newest[:2]}.get(name or "4.3", newest)
     assert (supported.name, supported.min_version, supported.max_version) == ("metadata.version", lowest, level)
     assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == (

@@ -58,12 +58,14 @@ async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: 
         ("metadata.version", 30, 30),
         ("transaction.version", 2, 2),
         ("group.version", 1, 1),
+        ("share.version", 1, 1),
         ("streams.version", 1, 1),
     ]
     assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [
         ("metadata.version", 7, 30),
         ("transaction.version", 0, 2),
         ("group.version", 0, 1),
+        ("share.version", 0, 1),
         ("streams.version", 0, 1),
     ]
     assert answer.finalized_features_epoch >= 0

@@ -56,7 +56,7 @@ async def test_what_is_in_force_may_be_asked_for(
         ("transaction.version", 0, UPGRADE),
         ("group.version", 2, UPGRADE),
         ("group.version", 0, UPGRADE),
-        ("share.version", 1, UPGRADE),
+        ("kraft.version", 1, UPGRADE),
         ("no.such.feature", 0, SAFE_DOWNGRADE),
         ("", 1, UPGRADE),
     ],
@@ -105,7 +105,7 @@ async def test_only_to_see_changes_nothing_and_neither_does_what_is_in_force(bro
 async def test_a_level_that_the_release_does_not_have_counts_as_the_nearest(start_broker, ask) -> None:
     broker = await start_broker()
     broker.controller.set_feature_levels({"transaction.version": 7, "metadata.version": 3})
-    newer = {"group.version": 1, "streams.version": 1}
+    newer = {"group.version": 1, "share.version": 1, "streams.version": 1}
     assert levels(broker) == {"transaction.version": 2, "metadata.version": 7, **newer}
 
 
@@ -120,3 +120,9 @@ async def test_streams_groups_are_offered_while_their_feature_is_above_0(broker:
     for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE), (0, UNSAFE_DOWNGRADE)):
         assert (await ask(broker, request(("streams.version", level, kind)))).error_code == NONE
         assert broker.services.offers_streams_groups == (level > 0)
+
+
+async def test_share_groups_are_offered_while_their_feature_is_above_0(broker: BrokerServer, ask) -> None:
+    for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE), (0, UNSAFE_DOWNGRADE)):
+        assert (await ask(broker, request(("share.version", level, kind)))).error_code == NONE
+        assert broker.services.offers_share_groups == (level > 0)

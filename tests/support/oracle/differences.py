@@ -75,7 +75,6 @@ DIFFERENCES = (
     Difference("DescribeQuorum", "the quorum*", "high_watermark", "0", "moving on", _NO_METADATA_LOG),
     Difference("DescribeQuorum", "the quorum*", "log_end_offset", "0", "moving on", _NO_METADATA_LOG),
     Difference("DescribeQuorum", "the quorum, v2", "listeners", "[]", "...", _NO_METADATA_LOG),
-    Difference("ApiVersions", "features*", "share.version", "absent", "...", _NO_SUCH_FEATURE),
     Difference("ApiVersions", "features, v4", "kraft.version", "absent", "...", _NO_SUCH_FEATURE),
     Difference("ApiVersions", "features*", "eligible.leader.replicas.version", "absent", "...", _NO_SUCH_FEATURE),
     Difference("CreatePartitions", "with no time*", "error_code", "NONE", "REQUEST_TIMED_OUT", _AT_ONCE),
