@@ -74,8 +74,13 @@ MODULES = {
     69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    76: "share_group_heartbeat",
+    77: "share_group_describe",
     88: "streams_group_heartbeat",
     89: "streams_group_describe",
+    90: "describe_share_group_offsets",
+    91: "alter_share_group_offsets",
+    92: "delete_share_group_offsets",
 }
 """The module of each API, by API key: Kafka's name of the API in snake case."""
 
