@@ -15,6 +15,7 @@ from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.clusters import Clusters
 from support.broker.consumer_lab import ConsumerLab, labs
 from support.broker.sasl_clients import SETTINGS, Served
+from support.broker.share_lab import ShareLab
 from support.broker.streams_lab import StreamsLab
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
@@ -96,3 +97,15 @@ async def make_streams_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaita
 async def quick_streams_lab(make_streams_lab: Callable[..., Awaitable[StreamsLab]]) -> StreamsLab:
     """A broker that assigns at once: without an initial delay, and without an assignment interval."""
     return await make_streams_lab(group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0)
+
+
+@pytest.fixture
+async def make_share_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[ShareLab]]]:
+    """A maker of brokers with the topic "t" of four partitions; settings are written with underscores for dots."""
+    async with labs(ShareLab, tmp_path, "t") as make:
+        yield make
+
+
+@pytest.fixture
+async def share_lab(make_share_lab: Callable[..., Awaitable[ShareLab]]) -> ShareLab:
+    return await make_share_lab()
