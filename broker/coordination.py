@@ -107,6 +107,7 @@ class Coordination:
                 manager.controller,
                 self.group_configs.of,
                 self._group_changed,
+                lambda: self.persister,
             )
             self._run_group_tasks(self._groups)
         return self._groups

@@ -18,6 +18,7 @@ from ..storage.cleaner.stats import CleanerGauges
 from .groups.classic.classic_group import ClassicGroup
 from .groups.classic.group_states import GroupState
 from .groups.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
+from .groups.share.share_group import ShareGroup, ShareGroupState
 from .groups.streams.streams_group import StreamsGroup, StreamsGroupState
 from .metrics import Metrics, RequestMetrics
 from .network.socket_server import Server
@@ -287,6 +288,7 @@ _GROUPS = (
 _GROUP_KINDS = (
     (ClassicGroup.group_type, GroupState, "Classic groups that this broker coordinates, by state."),
     (ConsumerGroup.group_type, ConsumerGroupState, "Consumer groups (KIP-848) that this broker coordinates, by state."),
+    (ShareGroup.group_type, ShareGroupState, "Share groups (KIP-932) that this broker coordinates, by state."),
     (StreamsGroup.group_type, StreamsGroupState, "Streams groups (KIP-1071) that this broker coordinates, by state."),
 )
 
@@ -317,6 +319,11 @@ def _groups(services: Services) -> Iterator[_Family]:
             "consumer-group-rebalance-count",
             "Epochs of consumer groups (KIP-848) that began because subscriptions or topics had changed.",
             services.groups.member_steps.rebalances,
+        ),
+        (
+            "share-group-rebalance-count",
+            "Epochs of share groups (KIP-932) that began because subscriptions, topics or partitions had changed.",
+            services.groups.share.members.rebalances,
         ),
         (
             "streams-group-rebalance-count",

@@ -30,8 +30,8 @@ class GroupMember(NamedTuple):
     """The partitions that it has, sorted, with those that it has not given up yet. In a classic group it is empty until
     the group is Stable."""
     protocol: str = "classic"
-    """The group protocol that it speaks: "classic", "consumer" (KIP-848) or "streams" (KIP-1071). A consumer group may
-    have members of the first two."""
+    """The group protocol that it speaks: "classic", "consumer" (KIP-848), "share" (KIP-932) or "streams" (KIP-1071). A
+    consumer group may have members of the first two."""
     epoch: int | None = None
     """Its member epoch; -2 of a static member that is away. None in a classic group."""
     state: str | None = None
@@ -57,10 +57,12 @@ class GroupDescription(NamedTuple):
 
     group: str
     kind: str
-    """The group protocol, as ListGroups names it: "classic", "consumer" (KIP-848) or "streams" (KIP-1071)."""
+    """The group protocol, as ListGroups names it: "classic", "consumer" (KIP-848), "share" (KIP-932) or "streams"
+    (KIP-1071)."""
     state: str
     """"Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead"; of a consumer group "Empty",
-    "Assigning", "Reconciling", "Stable" or "Dead", of a streams group "NotReady" too, while topics are missing."""
+    "Assigning", "Reconciling", "Stable" or "Dead", of a streams group "NotReady" too, while topics are missing; of
+    a share group "Empty", "Stable" or "Dead"."""
     generation: int
     """Raised by one at the end of each rebalance; 0 before the first one. Of a consumer group its group epoch, which is
     raised by each change of members, subscriptions or topics."""

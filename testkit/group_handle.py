@@ -16,6 +16,7 @@ from kmini.broker.groups.committed_offsets import CommittedOffset
 from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
 from kmini.broker.groups.group import Committer, Departure
 from kmini.broker.groups.group import Group as KnownGroup
+from kmini.broker.groups.share.share_group import ShareGroup
 from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.protocol.errors import (
     CoordinatorLoadInProgress,
@@ -30,7 +31,7 @@ from kmini.storage.timestamp_search import batches_since
 from kmini.testkit.argument_checks import ARGUMENTS
 from kmini.testkit.contents import shown
 from kmini.testkit.descriptions import GroupDescription
-from kmini.testkit.group_members import classic_members, consumers, instances
+from kmini.testkit.group_members import classic_members, consumers, instances, sharers
 from kmini.testkit.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.testkit.operations import Operations
 from kmini.testkit.phrases import counted, members_expected, there_is_no
@@ -87,7 +88,8 @@ class GroupOperations:
         it: transaction markers count.
 
         It has the partitions with a committed offset, and all partitions of the topics that members subscribe to; of
-        those without a committed offset everything is behind. Raises GroupIdNotFound, CoordinatorNotAvailable and
+        those without a committed offset everything is behind. A share group commits nothing and has none of them:
+        Kafka's DescribeShareGroupOffsets tells where it is. Raises GroupIdNotFound, CoordinatorNotAvailable and
         CoordinatorLoadInProgress.
 
         >>> for value in (b"one", b"two", b"three"):
@@ -97,6 +99,8 @@ class GroupOperations:
         2
         """
         _, group = self._find()
+        if isinstance(group, ShareGroup):
+            return GroupOffsets()
         committed = _committed(group)
         topics = {place.topic for place in committed} | (group.subscribed_topics() or set())
         return GroupOffsets(
@@ -338,6 +342,8 @@ class GroupOperations:
     def _described(self, broker: BrokerServer, group: KnownGroup) -> GroupDescription:
         if isinstance(group, ConsumerGroup):
             members, assignment_epoch = tuple(consumers(broker, group)), group.assignment_epoch
+        elif isinstance(group, ShareGroup):
+            members, assignment_epoch = tuple(sharers(broker, group)), group.assignment_epoch
         elif isinstance(group, StreamsGroup):
             members, assignment_epoch = tuple(instances(broker, group)), group.assignment_epoch
         else:

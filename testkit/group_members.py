@@ -10,6 +10,7 @@ from kmini.broker.groups.classic.classic_group import ClassicGroup
 from kmini.broker.groups.classic.member import Member
 from kmini.broker.groups.consumer.consumer_group import ConsumerGroup
 from kmini.broker.groups.group import Group as KnownGroup
+from kmini.broker.groups.share.share_group import ShareGroup
 from kmini.broker.groups.streams.endpoints import read_partitions
 from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.broker.groups.streams.tasks import Tasks
@@ -49,6 +50,24 @@ def consumers(broker: BrokerServer, group: ConsumerGroup) -> Iterator[GroupMembe
             current.state.name,
             _places(broker, group.targets.get(member_id, {})),
             member.topic_regex,
+        )
+
+
+def sharers(broker: BrokerServer, group: ShareGroup) -> Iterator[GroupMember]:
+    """The members of a share group, each with what it has and what it is to have."""
+    for member_id, member in group.memberships.items():
+        current = group.current(member_id)
+        yield GroupMember(
+            member_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            None,
+            tuple(sorted(member.topic_names)),
+            _places(broker, current.assigned),
+            group.group_type,
+            current.epoch,
+            current.state.name,
+            _places(broker, group.targets.get(member_id, {})),
         )
 
 

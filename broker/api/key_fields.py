@@ -123,6 +123,9 @@ _TABLE: dict[str, _Fields] = {
     ),
     "AlterPartitionReassignments": _Fields((_Topics(number="partition_index"),)),
     "AlterReplicaLogDirs": _Fields((_Topics("dirs.topics"),)),
+    "AlterShareGroupOffsets": _Fields(
+        (_Topics(name="topic_name", number="partition_index", offset="start_offset"),), groups=("group_id",)
+    ),
     "ConsumerGroupDescribe": _Fields(groups=("group_ids",)),
     "ConsumerGroupHeartbeat": _MEMBER._replace(
         topics=(_Topics("subscribed_topic_names", partitions=None), _Topics("topic_partitions"))
@@ -131,10 +134,12 @@ _TABLE: dict[str, _Fields] = {
     "CreateTopics": _Fields((_NAMES_ONLY,)),
     "DeleteGroups": _Fields(groups=("groups_names",)),
     "DeleteRecords": _Fields((_Topics(number="partition_index", offset="offset"),)),
+    "DeleteShareGroupOffsets": _Fields((_Topics(name="topic_name", partitions=None),), groups=("group_id",)),
     "DeleteTopics": _Fields((_NAMES_ONLY, _Topics("topic_names", partitions=None))),
     "DescribeGroups": _Fields(groups=("groups",)),
     "DescribeLogDirs": _Fields((_Topics(name="topic"),)),
     "DescribeProducers": _Fields((_Topics(partitions="partition_indexes"),)),
+    "DescribeShareGroupOffsets": _Fields((_Topics("groups.topics", "topic_name"),), groups=("groups.group_id",)),
     "DescribeTopicPartitions": _Fields((_NAMES_ONLY,)),
     "DescribeTransactions": _Fields(transactional_ids=("transactional_ids",)),
     "ElectLeaders": _Fields((_Topics("topic_partitions", "topic"),)),
@@ -162,6 +167,8 @@ _TABLE: dict[str, _Fields] = {
     ),
     "ShareAcknowledge": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
     "ShareFetch": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
+    "ShareGroupDescribe": _Fields(groups=("group_ids",)),
+    "ShareGroupHeartbeat": _MEMBER._replace(topics=(_Topics("subscribed_topic_names", partitions=None),)),
     "StreamsGroupDescribe": _Fields(groups=("group_ids",)),
     "StreamsGroupHeartbeat": _MEMBER._replace(
         topics=(

@@ -71,6 +71,9 @@ class ReplicaHost(Protocol):
     def confirm_deletion(self, topic_ids: Collection[bytes]) -> None:
         """Tell the controller that the broker has no folder of these deleted topics any more."""
 
+    def high_watermark(self, topic_partition: TopicPartition) -> int | None:
+        """The high watermark of a partition that this broker leads; None for any other."""
+
     def update_topic_config(self, topic: Topic) -> None:
         """Put the settings of a topic in force."""
 

@@ -148,6 +148,11 @@ class Group(ABC):
         """Whether members may read `topic`."""
 
     @property
+    def expires(self) -> bool:
+        """Whether the group is deleted by itself once it is Empty and has no offsets."""
+        return True
+
+    @property
     @abstractmethod
     def keeps_all_offsets(self) -> bool:
         """Whether none of its offsets expires now."""

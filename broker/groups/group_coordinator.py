@@ -7,7 +7,8 @@ what all kinds have in common that the coordinator assigns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ from .modern.group_life import Coordinated, GroupLife
 from .modern.modern_group import ModernGroup
 from .modern.topic_catalog import Catalog
 from .offset_expiry import expire, forget_topics, next_expiry_ms
+from .share.share_group import ShareGroup
+from .share.share_groups import ShareGroups
 from .streams.streams_group import StreamsGroup
 from .streams.streams_groups import StreamsGroups
 
@@ -55,13 +58,22 @@ if TYPE_CHECKING:
     from ..replication.partition import Partition
     from ..settings.broker_config import BrokerConfig
     from ..settings.group_config import GroupConfig
+    from ..share_state.persister import Persister
     from .group_loader import LoadedGroup
     from .group_records import GroupMetadata
     from .group_store import GroupStore, OffsetChanges
     from .modern.topic_catalog import Metadata
 
+log = logging.getLogger("kmini.groups")
+
 GROUP_ID_NOT_FOUND_SINCE = 9
 """The first version of OffsetCommit that may answer GROUP_ID_NOT_FOUND (KIP-848)."""
+
+
+def no_persister() -> Persister:
+    """In place of a persister where there is no share coordinator. Raises CoordinatorNotAvailable."""
+    raise CoordinatorNotAvailable("there is no share coordinator")
+
 
 _NO_GROUP: tuple[type[KafkaError], type[KafkaError]] = (IllegalGeneration, GroupIdNotFound)
 
@@ -77,9 +89,10 @@ class GroupCoordinator:
         metadata: Metadata,
         settings: Callable[[str], GroupConfig],
         changed: Callable[[str], None] = lambda group_id: None,
+        persister: Callable[[], Persister] = no_persister,
     ) -> None:
         """`metadata` has the topics, `settings` gives those of a group id. `changed` is called with the id of a group
-        whose state, or whose committed offsets, have changed."""
+        whose state, or whose committed offsets, have changed. `persister` gives what reaches the share coordinators."""
         self.changed = changed
         self.groups = Shards(store.partition_of)
         self.store = store
@@ -103,8 +116,10 @@ class GroupCoordinator:
         )
         self.consumer_life = ConsumerGroupLife(shared)
         self.streams = StreamsGroups(shared)
+        self.share = ShareGroups(shared, persister)
         self._lives: dict[str, GroupLife[Any, Any]] = {
             ConsumerGroup.group_type: self.consumer_life,
+            ShareGroup.group_type: self.share.life,
             StreamsGroup.group_type: self.streams.life,
         }
         expressions = Expressions(self.consumer_life)
@@ -179,6 +194,15 @@ class GroupCoordinator:
             self.unload()
         else:
             self.writes.start(forget_topics(self, topic_ids))
+            for group in self.groups.values():
+                if isinstance(group, ShareGroup):
+                    self.writes.start(self._forget_states(group, topic_ids.values()))
+
+    async def _forget_states(self, group: ShareGroup, topic_ids: Collection[bytes]) -> None:
+        try:
+            await self.share.states.forget_topics(group, topic_ids)
+        except KafkaError as error:
+            log.warning("group %s: states of deleted topics are still noted: %s", group.group_id, error)
 
     async def expire_offsets(self) -> None:
         """Delete expired offsets and groups."""
@@ -291,7 +315,7 @@ class GroupCoordinator:
             return self.classic.create(group_id, appended=self.record_appended, failed=self._creation_failed)
         if isinstance(group, ModernGroup) and group.is_removed:
             raise Refused(CoordinatorNotAvailable, member_id)
-        if isinstance(group, StreamsGroup) and not group.is_empty:
+        if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and not group.is_empty):
             raise Refused(InconsistentGroupProtocol)
         if isinstance(group, ModernGroup) and group.is_empty:
             return self.classic.create(
@@ -407,10 +431,15 @@ class GroupCoordinator:
             self.classic.leave(_classic(group), [Leaving(member_id, reason=reason)])
 
     async def delete(self, group_id: str) -> None:
-        """Delete a group without members, and its offsets. Raises GroupIdNotFound, NonEmptyGroup, or what the store
-        does. The group is Dead until its tombstone is replicated, even if that times out."""
+        """Delete a group without members, and its offsets; of a share group the states of its partitions first. Raises
+        GroupIdNotFound, NonEmptyGroup, or what the store does. The group is Dead until its tombstone is replicated,
+        even if that times out."""
         group = self.find(group_id)
         group.check_delete()
+        if isinstance(group, ShareGroup):
+            await self.share.states.delete_all(group)
+            group = self.find(group_id)
+            group.check_delete()
         restore = self._mark_removed(group)
         is_appended = False
 

@@ -175,6 +175,10 @@ def _reader(kind: str) -> ReadChange:
         from .consumer import state_changes as consumer
 
         return consumer.read_change
+    if kind == record_format.SHARE:
+        from .share import state_changes as share
+
+        return share.read_change
     from .streams import state_changes as streams
 
     return streams.read_change

@@ -8,7 +8,7 @@
 | any other                                     | never                                                |
 
 An offset with its own time of expiry (OffsetCommit v2 to v4) expires then, in the same groups. An offset that an open
-transaction may replace does not expire. An Empty group without offsets is deleted.
+transaction may replace does not expire. An Empty group without offsets is deleted, unless it is a share group.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ async def expire(coordinator: CleanedCoordinator, now_ms: int, retention_ms: int
 
 async def _expire(coordinator: CleanedCoordinator, group: Group, now_ms: int, retention_ms: int, turn: Turn) -> None:
     removed = dict(expired(group, now_ms, retention_ms))
-    if len(removed) == len(group.offsets) and group.is_empty and not group.offsets.has_pending:
+    has_none_left = len(removed) == len(group.offsets) and not group.offsets.has_pending
+    if has_none_left and group.is_empty and group.expires:
         log.info("group %r is deleted, with %d expired offsets", group.group_id, len(removed))
         await coordinator.delete(group.group_id)
     else:
@@ -100,7 +101,7 @@ def next_expiry_ms(coordinator: CleanedCoordinator, retention_ms: int) -> int | 
     """
     earliest: int | None = None
     for group in coordinator.groups.values():
-        if not group.offsets and group.is_empty:
+        if not group.offsets and group.is_empty and group.expires:
             return 0
         empty_since_ms = group.empty_since_ms
         for partitions in group.offsets.by_topic.values():

@@ -6,15 +6,12 @@ With an authorizer, a group that names a topic that the client may not describe 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from functools import partial
 
 from ...protocol.errors import KafkaError
 from ...protocol.messages.consumer_group_describe import (
-    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    TopicPartitions,
 )
 from ..api.registry import handles
 from ..api.request_context import Context
@@ -23,7 +20,7 @@ from ..groups.consumer.members import Membership
 from ..security.guarding import Call
 from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
-from .group_descriptions import described, guard_topics, modern_group
+from .group_descriptions import assignment, described, guard_topics, modern_group
 
 Description = ConsumerGroupDescribeResponse.Group
 
@@ -97,19 +94,7 @@ def _member(group: ConsumerGroup, member: Membership, context: Context) -> Descr
         client_host=member.client_host,
         subscribed_topic_names=list(member.topic_names),
         subscribed_topic_regex=member.topic_regex,
-        assignment=_assignment(duty, context),
-        target_assignment=_assignment(group.targets.get(member.member_id, {}), context),
+        assignment=assignment(duty, context),
+        target_assignment=assignment(group.targets.get(member.member_id, {}), context),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
-    )
-
-
-def _assignment(partitions: Mapping[bytes, Collection[int]], context: Context) -> Assignment:
-    """The partitions, without topics that no longer exist."""
-    controller = context.services.controller
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(numbers))
-            for topic_id, numbers in partitions.items()
-            if (topic := controller.topic_by_id(topic_id)) is not None
-        ]
     )

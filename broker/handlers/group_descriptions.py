@@ -1,11 +1,12 @@
-"""What the three requests that describe groups have in common; each kind of group has its own."""
+"""What the requests that describe groups have in common; each kind of group has its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ...protocol.errors import NONE, GroupIdNotFound, InvalidGroupId, UnsupportedVersion
+from ...protocol.messages.consumer_group_describe import Assignment, TopicPartitions
 from ...protocol.messages.metadata import NOT_ASKED_FOR
 from ..api.request_context import Context
 from ..groups.modern.modern_group import ModernGroup
@@ -42,6 +43,18 @@ def modern_group(context: Context, group_id: str, kind: type[G], *, is_offered: 
     if not isinstance(group, kind):
         raise GroupIdNotFound(f"group {group_id} is not a {kind.group_type} group")
     return group
+
+
+def assignment(partitions: Mapping[bytes, Collection[int]], context: Context) -> Assignment:
+    """Partitions by topic id as a description has them, without topics that no longer exist."""
+    controller = context.services.controller
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(numbers))
+            for topic_id, numbers in partitions.items()
+            if (topic := controller.topic_by_id(topic_id)) is not None
+        ]
+    )
 
 
 def tell_operations(call: Call, groups: Iterable[Any]) -> None:

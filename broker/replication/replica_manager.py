@@ -248,6 +248,11 @@ class ReplicaManager:
 
     # --- partitions that are led here
 
+    def high_watermark(self, topic_partition: TopicPartition) -> int | None:
+        """The high watermark of a partition that this broker leads; None for any other."""
+        partition = self.partitions.get(topic_partition)
+        return None if partition is None else partition.log.high_watermark
+
     def leader_of(self, topic_partition: TopicPartition) -> Partition:
         """The partition, if this broker leads it. Raises UnknownTopicOrPartition or NotLeaderOrFollower."""
         partition = self.partitions.get(topic_partition)

@@ -326,6 +326,28 @@ class BrokerConfig(BrokerGroupSettings):
         differs=CAPPED)
     transaction_state_log_segment_bytes: int = key(INT, 104_857_600, at_least(14),
         "Segment size of __transaction_state.")
+
+    share_coordinator_state_topic_num_partitions: int = key(INT, 8, at_least(1),
+        "Partitions of __share_group_state.",
+        differs=SMALL, section="Share coordinator")
+    share_coordinator_state_topic_replication_factor: int = key(SHORT, 3, at_least(1),
+        "Replicas of __share_group_state.",
+        differs=CAPPED)
+    share_coordinator_state_topic_min_isr: int = key(SHORT, 2, at_least(1),
+        "Replicas of __share_group_state that must be in sync.",
+        differs=CAPPED)
+    share_coordinator_state_topic_segment_bytes: int = key(INT, 104_857_600, at_least(1),
+        "Segment size of __share_group_state.")
+    share_coordinator_state_topic_prune_interval_ms: int = key(INT, 300_000, at_least(1),
+        "How often the coordinator looks for records in __share_group_state that no state needs any more.",
+        internal=True)
+    share_coordinator_write_timeout_ms: int = key(INT, 5_000, at_least(1),
+        "How long a change of the state of a share partition may take to be replicated.")
+    share_coordinator_snapshot_update_records_per_snapshot: int = key(INT, 500, between(0, 500),
+        "How many changes of the state of a share partition are stored between two snapshots of it.")
+    share_coordinator_cold_partition_snapshot_interval_ms: int = key(INT, 300_000, at_least(1),
+        "How long the state of a share partition may be unchanged until a snapshot of it is stored again.",
+        internal=True)
     # fmt: on
 
     log_config: LogConfig

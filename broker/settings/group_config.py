@@ -15,7 +15,7 @@ from ...protocol.errors import InvalidConfig
 from ...storage.config_key import ANY, BOOLEAN, INT, STRING, Rule, Settings, at_least, closest, key, one_of, shorten
 from .broker_config import BROKER_KEYS, BrokerConfig
 from .dynamic_config import DynamicBrokerConfig
-from .group_settings import BOUNDS, HEARTBEAT, KINDS, NO_SHARE_GROUPS, SESSION
+from .group_settings import BOUNDS, HEARTBEAT, KINDS, SESSION
 
 log = logging.getLogger("kmini.config")
 
@@ -71,31 +71,28 @@ class GroupConfig(Settings):
         broker="group.consumer.assignment.interval.ms")
     share_session_timeout_ms: int = key(INT, 45_000, at_least(1),
         "How long a member of the share group may send no heartbeat before it is removed.",
-        broker="group.share.session.timeout.ms", no_effect=NO_SHARE_GROUPS)
+        broker="group.share.session.timeout.ms")
     share_heartbeat_interval_ms: int = key(INT, 300, at_least(1),
         "How often a member of the share group sends a heartbeat.",
-        broker="group.share.heartbeat.interval.ms", no_effect=NO_SHARE_GROUPS)
+        broker="group.share.heartbeat.interval.ms")
     share_record_lock_duration_ms: int = key(INT, 30_000, at_least(1_000),
         "How long a record that a member has acquired is delivered to no other member.",
-        broker="group.share.record.lock.duration.ms", no_effect=NO_SHARE_GROUPS)
+        broker="group.share.record.lock.duration.ms")
     share_delivery_count_limit: int = key(INT, 5, at_least(2),
         "How many times a record is delivered to the share group at most.",
-        broker="group.share.delivery.count.limit", no_effect=NO_SHARE_GROUPS)
+        broker="group.share.delivery.count.limit")
     share_partition_max_record_locks: int = key(INT, 2_000, at_least(100),
         "How many records of a partition the share group may have in flight.",
-        broker="group.share.partition.max.record.locks", no_effect=NO_SHARE_GROUPS)
+        broker="group.share.partition.max.record.locks")
     share_auto_offset_reset: str = key(STRING, "latest", OFFSET_RESET,
-        "Where the share group begins to read a partition: at its earliest or latest offset, or so long ago.",
-        no_effect=NO_SHARE_GROUPS)
+        "Where the share group begins to read a partition: at its earliest or latest offset, or so long ago.")
     share_isolation_level: str = key(STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted"),
-        "Whether the share group reads records of transactions that are open or were aborted.",
-        no_effect=NO_SHARE_GROUPS)
+        "Whether the share group reads records of transactions that are open or were aborted.")
     share_renew_acknowledge_enable: bool = key(BOOLEAN, True, ANY,
-        "Whether a member of the share group may renew its lock of a record.",
-        no_effect=NO_SHARE_GROUPS)
+        "Whether a member of the share group may renew its lock of a record.")
     share_assignment_interval_ms: int = key(INT, 1_000, at_least(0),
         "The time between two assignments of the share group.",
-        broker="group.share.assignment.interval.ms", no_effect=NO_SHARE_GROUPS)
+        broker="group.share.assignment.interval.ms")
     streams_session_timeout_ms: int = key(INT, 45_000, at_least(1),
         "How long a member of the streams group may send no heartbeat before it is removed.",
         broker="group.streams.session.timeout.ms")

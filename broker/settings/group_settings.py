@@ -25,7 +25,6 @@ from ...storage.config_key import (
 )
 
 FAST_HEARTBEATS = "Kafka's is 5000; a rebalance takes several heartbeats, and every test would wait for them"
-NO_SHARE_GROUPS = "share groups (KIP-932) are not served yet"
 
 SERVED_PROTOCOLS = ("classic", "consumer", "streams")
 KNOWN_PROTOCOLS = (*SERVED_PROTOCOLS, "share")
@@ -42,7 +41,7 @@ def _subset(of: tuple[str, ...], *needed: str) -> Rule:
     must = f"must contain {', '.join(needed)}" if needed else "must not be empty"
     others = [item for item in of if item not in needed]
     return Rule(
-        f"{must}, and may contain {', '.join(others)}",
+        f"{must}, and may contain {', '.join(others)}" if others else f"must be {', '.join(needed)}",
         lambda value: bool(value) and set(needed) <= set(value) <= set(of),
     )
 
@@ -53,8 +52,8 @@ class BrokerGroupSettings(Settings):
 
     group_coordinator_rebalance_protocols: tuple[str, ...] = key(SET, SERVED_PROTOCOLS,
         _subset(KNOWN_PROTOCOLS, "classic"),
-        "The group protocols that are offered. The name share is accepted, and share groups are not served yet; they "
-        "depend on the feature share.version only, in Kafka too.",
+        "The group protocols that are offered. The name share is accepted and has no effect, as in Kafka: share groups "
+        "depend on the feature share.version only.",
         section="Consumer groups of KIP-848")
     group_consumer_session_timeout_ms: int = key(INT, 45_000, at_least(1),
         "How long a member of a consumer group may send no heartbeat before it is removed.")
@@ -92,14 +91,14 @@ class BrokerGroupSettings(Settings):
 
     group_share_session_timeout_ms: int = key(INT, 45_000, at_least(1),
         "How long a member of a share group may send no heartbeat before it is removed.",
-        no_effect=NO_SHARE_GROUPS, section="Share groups")
+        section="Share groups")
     group_share_min_session_timeout_ms: int = key(INT, 45_000, at_least(1),
         "The shortest session time-out that a share group may be set to.")
     group_share_max_session_timeout_ms: int = key(INT, 60_000, at_least(1),
         "The longest session time-out that a share group may be set to.")
     group_share_heartbeat_interval_ms: int = key(INT, 300, at_least(1),
         "How often a member of a share group sends a heartbeat.",
-        differs=FAST_HEARTBEATS, no_effect=NO_SHARE_GROUPS)
+        differs=FAST_HEARTBEATS)
     group_share_min_heartbeat_interval_ms: int = key(INT, 300, at_least(1),
         "The shortest heartbeat interval that a share group may be set to.",
         differs=FAST_HEARTBEATS)
@@ -107,28 +106,36 @@ class BrokerGroupSettings(Settings):
         "The longest heartbeat interval that a share group may be set to.")
     group_share_assignment_interval_ms: int = key(INT, 1_000, at_least(0),
         "The time between two assignments of a share group.",
-        dynamic=CLUSTER_WIDE, no_effect=NO_SHARE_GROUPS)
+        dynamic=CLUSTER_WIDE)
     group_share_min_assignment_interval_ms: int = key(INT, 0, at_least(0),
         "The shortest assignment interval that a share group may be set to.")
     group_share_max_assignment_interval_ms: int = key(INT, 15_000, at_least(0),
         "The longest assignment interval that a share group may be set to.")
+    group_share_max_size: int = key(INT, 200, between(1, 1_000),
+        "How many members a share group may have.")
+    group_share_assignors: tuple[str, ...] = key(SET, ("simple",), _subset(("simple",), "simple"),
+        "The assignor of share groups.",
+        differs="Kafka takes names of Java classes too")
+    group_share_initialize_retry_interval_ms: int = key(INT, 30_000, at_least(1),
+        "How long the state of a partition that a share group begins to read may take to be made until that is tried "
+        "again; at least offsets.commit.timeout.ms.",
+        internal=True)
+    group_share_max_share_sessions: int = key(INT, 2_000, at_least(1),
+        "How many share sessions a broker keeps.")
     group_share_record_lock_duration_ms: int = key(INT, 30_000, between(1_000, 3_600_000),
-        "How long a record that a member has acquired is delivered to no other member.",
-        no_effect=NO_SHARE_GROUPS)
+        "How long a record that a member has acquired is delivered to no other member.")
     group_share_min_record_lock_duration_ms: int = key(INT, 15_000, between(1_000, 30_000),
         "The shortest lock of a record that a share group may be set to.")
     group_share_max_record_lock_duration_ms: int = key(INT, 60_000, between(30_000, 3_600_000),
         "The longest lock of a record that a share group may be set to.")
     group_share_delivery_count_limit: int = key(INT, 5, between(2, 10),
-        "How many times a record is delivered to a share group at most.",
-        no_effect=NO_SHARE_GROUPS)
+        "How many times a record is delivered to a share group at most.")
     group_share_min_delivery_count_limit: int = key(INT, 2, between(2, 5),
         "The smallest number of deliveries that a share group may be set to.")
     group_share_max_delivery_count_limit: int = key(INT, 10, between(5, 25),
         "The largest number of deliveries that a share group may be set to.")
     group_share_partition_max_record_locks: int = key(INT, 2_000, between(100, 10_000),
-        "How many records of a partition a share group may have in flight.",
-        no_effect=NO_SHARE_GROUPS)
+        "How many records of a partition a share group may have in flight.")
     group_share_min_partition_max_record_locks: int = key(INT, 100, between(100, 2_000),
         "The smallest number of records in flight that a share group may be set to.")
     group_share_max_partition_max_record_locks: int = key(INT, 4_000, between(2_000, 10_000),

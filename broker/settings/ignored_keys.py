@@ -53,8 +53,9 @@ FAMILIES = (
     ),
     Family("there is no tiered storage", ("remote.", "log.local.", "log.remote.", "follower.fetch.")),
     Family(
-        "share groups are not served yet",
-        ("group.share.", "share."),
+        "the number of share groups is not limited, and what has completed leaves the purgatory at once",
+        (),
+        _names("group.share.max.groups share.fetch.purgatory.purge.interval.requests"),
     ),
     Family(
         "coordinators are part of the event loop, and keep no buffers of their own",
@@ -64,6 +65,9 @@ FAMILIES = (
             group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.threads
             offsets.load.buffer.size offsets.topic.compression.codec transaction.state.log.load.buffer.size
             queued.max.request.bytes
+            share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+            share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
+            share.coordinator.threads
         """),
     ),
     Family(
@@ -73,7 +77,7 @@ FAMILIES = (
     Family(
         "no Java classes are loaded",
         ("config.providers", "confluent."),
-        _names("alter.config.policy.class.name create.topic.policy.class.name"),
+        _names("alter.config.policy.class.name create.topic.policy.class.name group.share.persister.class.name"),
     ),
     Family("there is one log directory", (), _names("cordoned.log.dirs")),
     Family(

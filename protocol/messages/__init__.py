@@ -74,6 +74,8 @@ MODULES = {
     69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    76: "share_group_heartbeat",
+    77: "share_group_describe",
     78: "share_fetch",
     79: "share_acknowledge",
     83: "initialize_share_group_state",
@@ -83,6 +85,9 @@ MODULES = {
     87: "read_share_group_state_summary",
     88: "streams_group_heartbeat",
     89: "streams_group_describe",
+    90: "describe_share_group_offsets",
+    91: "alter_share_group_offsets",
+    92: "delete_share_group_offsets",
 }
 """The module of each API, by API key: Kafka's name of the API in snake case."""
 

@@ -15,7 +15,8 @@ from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.clusters import Clusters
 from support.broker.consumer_lab import ConsumerLab, StillClock, labs
 from support.broker.sasl_clients import SETTINGS, Served
-from support.broker.share_records import ShareLab
+from support.broker.share_lab import ShareLab
+from support.broker.share_readers import ShareReaders
 from support.broker.streams_lab import StreamsLab
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
@@ -101,14 +102,26 @@ async def quick_streams_lab(make_streams_lab: Callable[..., Awaitable[StreamsLab
 
 @pytest.fixture
 async def make_share_lab(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[ShareLab]]]:
+    """A maker of brokers with the topic "t" of four partitions; settings are written with underscores for dots."""
+    async with labs(ShareLab, tmp_path, "t") as make:
+        yield make
+
+
+@pytest.fixture
+async def share_lab(make_share_lab: Callable[..., Awaitable[ShareLab]]) -> ShareLab:
+    return await make_share_lab()
+
+
+@pytest.fixture
+async def make_share_readers(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[ShareReaders]]]:
     """A maker of labs over the directory of this test; settings are written with underscores for dots."""
     started: list[BrokerServer] = []
 
-    async def make(**settings: object) -> ShareLab:
+    async def make(**settings: object) -> ShareReaders:
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
         config = BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties})
         started.append(await BrokerServer.start(config, str(tmp_path), clock=StillClock()))
-        return ShareLab(started[-1])
+        return ShareReaders(started[-1])
 
     yield make
     for broker in started:

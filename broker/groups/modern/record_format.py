@@ -15,11 +15,11 @@ from ....protocol.errors import MalformedMessage
 from ....protocol.schema import Message
 from ...coordinators.internal_records import CorruptRecord
 
-CONSUMER, STREAMS = "consumer", "streams"
+CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
 """The kinds of groups to which key types belong, as ListGroups names them."""
 
-_OF_GROUPS = {CONSUMER: (3, 4, 6), STREAMS: (17, 20, 23)}
-_OF_MEMBERS = {CONSUMER: (5, 7, 8, 16), STREAMS: (19, 21, 22)}
+_OF_GROUPS = {CONSUMER: (3, 4, 6), SHARE: (11, 12, 15), STREAMS: (17, 20, 23)}
+_OF_MEMBERS = {CONSUMER: (5, 7, 8, 16), SHARE: (10, 13, 14), STREAMS: (19, 21, 22)}
 
 KINDS = {key_type: kind for table in (_OF_GROUPS, _OF_MEMBERS) for kind, types in table.items() for key_type in types}
 """The kind of group by the type of a key."""

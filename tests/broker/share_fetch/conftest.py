@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from support.broker.share_records import ShareLab
+from support.broker.share_readers import ShareReaders
 
 
 @pytest.fixture
-async def lab(make_share_lab: Callable[..., Awaitable[ShareLab]]) -> ShareLab:
-    lab = await make_share_lab()
+async def lab(make_share_readers: Callable[..., Awaitable[ShareReaders]]) -> ShareReaders:
+    lab = await make_share_readers()
     assert await lab.initialize() == "NONE"
     return lab

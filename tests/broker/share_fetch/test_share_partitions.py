@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from support.broker.share_records import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareLab
+from support.broker.share_readers import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareReaders
 
 LOCK_MS = 30_000
 
 
-async def test_records_are_delivered_once_to_two_members(lab: ShareLab) -> None:
+async def test_records_are_delivered_once_to_two_members(lab: ShareReaders) -> None:
     lab.append(2, 2)
     assert await lab.fetch("m", max_records=2) == ("NONE", [(0, 1, 1)], [0, 1], "NONE")
     assert (await lab.fetch("n")).acquired == [(2, 3, 1)]
     assert (await lab.fetch("m")).acquired == (await lab.fetch("n")).acquired == []
 
 
-async def test_what_is_accepted_rejected_or_no_record_never_comes_again(lab: ShareLab) -> None:
+async def test_what_is_accepted_rejected_or_no_record_never_comes_again(lab: ShareReaders) -> None:
     lab.append(4)
     await lab.fetch()
     assert await lab.acknowledge("m", (0, 1, ACCEPT), (2, 3, [REJECT, GAP])) == "NONE"
@@ -25,14 +25,14 @@ async def test_what_is_accepted_rejected_or_no_record_never_comes_again(lab: Sha
     assert lab.updates()[-1] == (0, 4, [(0, 1, 2, 1), (2, 3, 4, 1)])
 
 
-async def test_a_released_record_comes_again_with_a_later_fetch_and_counts(lab: ShareLab) -> None:
+async def test_a_released_record_comes_again_with_a_later_fetch_and_counts(lab: ShareReaders) -> None:
     lab.append(3)
     await lab.fetch()
     assert await lab.fetch(acks=[(0, 0, ACCEPT), (1, 1, RELEASE)]) == ("NONE", [], [], "NONE")
     assert (await lab.fetch("n")).acquired == [(1, 1, 2)]
 
 
-async def test_a_record_whose_lock_ends_comes_again(lab: ShareLab) -> None:
+async def test_a_record_whose_lock_ends_comes_again(lab: ShareReaders) -> None:
     lab.append(2)
     await lab.fetch()
     await lab.advance(LOCK_MS - 1)
@@ -43,7 +43,7 @@ async def test_a_record_whose_lock_ends_comes_again(lab: ShareLab) -> None:
     assert await lab.acknowledge("n", (0, 1, ACCEPT)) == "NONE"
 
 
-async def test_a_lock_that_is_renewed_begins_anew(lab: ShareLab) -> None:
+async def test_a_lock_that_is_renewed_begins_anew(lab: ShareReaders) -> None:
     lab.append(2)
     await lab.fetch()
     await lab.advance(LOCK_MS - 1)
@@ -53,7 +53,7 @@ async def test_a_lock_that_is_renewed_begins_anew(lab: ShareLab) -> None:
     assert await lab.acknowledge("m", (0, 1, ACCEPT)) == "NONE"
 
 
-async def test_locks_are_renewed_only_by_requests_that_say_so_and_where_the_group_allows_it(lab: ShareLab) -> None:
+async def test_locks_are_renewed_only_by_requests_that_say_so_and_where_the_group_allows_it(lab: ShareReaders) -> None:
     lab.append(2)
     await lab.fetch()
     assert await lab.acknowledge("m", (0, 1, RENEW)) == "INVALID_REQUEST"
@@ -62,7 +62,7 @@ async def test_locks_are_renewed_only_by_requests_that_say_so_and_where_the_grou
     assert await lab.acknowledge("m", (0, 1, RENEW), is_renew_ack=True) == "INVALID_RECORD_STATE"
 
 
-async def test_a_record_is_archived_after_its_last_delivery(lab: ShareLab) -> None:
+async def test_a_record_is_archived_after_its_last_delivery(lab: ShareReaders) -> None:
     await lab.set(share_delivery_count_limit=2)
     lab.append(1)
     for count in (1, 2):
@@ -72,7 +72,7 @@ async def test_a_record_is_archived_after_its_last_delivery(lab: ShareLab) -> No
     assert lab.updates()[-1] == (0, 1, [(0, 0, 4, 2)])
 
 
-async def test_a_session_that_ends_releases_what_its_member_has(lab: ShareLab) -> None:
+async def test_a_session_that_ends_releases_what_its_member_has(lab: ShareReaders) -> None:
     lab.append(3)
     await lab.fetch()
     assert await lab.fetch(epoch=-1, acks=[(0, 0, ACCEPT)]) == ("NONE", [], [], "NONE")
@@ -80,7 +80,7 @@ async def test_a_session_that_ends_releases_what_its_member_has(lab: ShareLab) -
     assert (await lab.fetch("n")).acquired == [(1, 2, 2)]
 
 
-async def test_a_connection_that_ends_releases_what_its_member_has(lab: ShareLab) -> None:
+async def test_a_connection_that_ends_releases_what_its_member_has(lab: ShareReaders) -> None:
     lab.append(2)
     await lab.fetch()
     lab.connection("m").close()
@@ -89,7 +89,7 @@ async def test_a_connection_that_ends_releases_what_its_member_has(lab: ShareLab
     assert await lab.acknowledge("m", (0, 1, ACCEPT)) == "SHARE_SESSION_NOT_FOUND"
 
 
-async def test_acknowledgements_of_others_records_and_of_unknown_ones_are_refused(lab: ShareLab) -> None:
+async def test_acknowledgements_of_others_records_and_of_unknown_ones_are_refused(lab: ShareReaders) -> None:
     lab.append(2, 2)
     await lab.fetch("m", max_records=2)
     await lab.fetch("n")
@@ -100,25 +100,25 @@ async def test_acknowledgements_of_others_records_and_of_unknown_ones_are_refuse
     assert await lab.acknowledge("m", (0, 1, ACCEPT)) == "NONE", "what is below the window is done"
 
 
-async def test_one_refused_batch_takes_back_all_of_its_partition(lab: ShareLab) -> None:
+async def test_one_refused_batch_takes_back_all_of_its_partition(lab: ShareReaders) -> None:
     lab.append(2, 2)
     await lab.fetch("m", max_records=2)
     assert await lab.acknowledge("m", (0, 0, ACCEPT), (1, 3, ACCEPT)) == "INVALID_REQUEST"
     assert await lab.acknowledge("m", (0, 1, ACCEPT)) == "NONE"
 
 
-async def test_the_limit_of_records_is_exact_only_where_that_is_asked_for(lab: ShareLab) -> None:
+async def test_the_limit_of_records_is_exact_only_where_that_is_asked_for(lab: ShareReaders) -> None:
     lab.append(5, 5)
     assert (await lab.fetch("m", max_records=3, share_acquire_mode=1)).acquired == [(0, 2, 1)]
     assert (await lab.fetch("n", max_records=3)).acquired == [(3, 9, 1)]
 
 
-async def test_acquired_ranges_are_cut_at_batches(lab: ShareLab) -> None:
+async def test_acquired_ranges_are_cut_at_batches(lab: ShareReaders) -> None:
     lab.append(2, 2, 2, 2)
     assert (await lab.fetch(batch_size=3)).acquired == [(0, 3, 1), (4, 7, 1)]
 
 
-async def test_a_full_window_gives_nothing_but_what_comes_again(lab: ShareLab) -> None:
+async def test_a_full_window_gives_nothing_but_what_comes_again(lab: ShareReaders) -> None:
     await lab.set(share_partition_max_record_locks=100)
     lab.append(*[50] * 4)
     assert (await lab.fetch("m", max_records=50)).acquired == [(0, 49, 1)]
@@ -130,7 +130,7 @@ async def test_a_full_window_gives_nothing_but_what_comes_again(lab: ShareLab) -
     assert (await lab.fetch("n")).acquired == [(100, 149, 1)]
 
 
-async def test_a_batch_that_was_delivered_often_comes_in_pieces_and_alone(lab: ShareLab) -> None:
+async def test_a_batch_that_was_delivered_often_comes_in_pieces_and_alone(lab: ShareReaders) -> None:
     lab.append(8, 1)
     for count in (1, 2, 3):
         assert (await lab.fetch("m", max_records=8)).acquired == [(0, 7, count)]
@@ -142,7 +142,7 @@ async def test_a_batch_that_was_delivered_often_comes_in_pieces_and_alone(lab: S
     assert (await lab.fetch("m")).acquired == [(1, 1, 5)]
 
 
-async def test_a_group_begins_where_it_is_told(lab: ShareLab) -> None:
+async def test_a_group_begins_where_it_is_told(lab: ShareReaders) -> None:
     lab.append(3)
     for group, reset, first in (("e", "earliest", 0), ("l", "latest", 3)):
         await lab.set(group, share_auto_offset_reset=reset)
@@ -153,7 +153,7 @@ async def test_a_group_begins_where_it_is_told(lab: ShareLab) -> None:
         assert led.window.start_offset == first
 
 
-async def test_a_group_begins_so_long_ago(lab: ShareLab) -> None:
+async def test_a_group_begins_so_long_ago(lab: ShareReaders) -> None:
     lab.append(2)
     await lab.clock.advance("1h")
     lab.append(2)
@@ -162,7 +162,7 @@ async def test_a_group_begins_so_long_ago(lab: ShareLab) -> None:
     assert (await lab.fetch()).acquired == [(2, 3, 1)]
 
 
-async def test_records_that_were_deleted_are_not_waited_for(lab: ShareLab) -> None:
+async def test_records_that_were_deleted_are_not_waited_for(lab: ShareReaders) -> None:
     lab.append(2, 2)
     await lab.fetch()
     partition = lab.broker.services.share_partitions.of_group("g")[0].partition
@@ -173,19 +173,19 @@ async def test_records_that_were_deleted_are_not_waited_for(lab: ShareLab) -> No
 
 
 async def test_after_a_restart_what_was_stored_holds_and_what_was_acquired_comes_again(
-    make_share_lab: Callable[..., Awaitable[ShareLab]],
+    make_share_readers: Callable[..., Awaitable[ShareReaders]],
 ) -> None:
-    lab = await make_share_lab()
+    lab = await make_share_readers()
     await lab.initialize()
     lab.append(6)
     await lab.fetch()
     assert await lab.acknowledge("m", (0, 0, ACCEPT), (2, 2, ACCEPT), (3, 3, RELEASE)) == "NONE"
     await lab.broker.stop()
-    again = await make_share_lab()
+    again = await make_share_readers()
     assert (await again.fetch()).acquired == [(1, 1, 1), (3, 3, 2), (4, 5, 1)]
 
 
-async def test_a_state_that_begins_anew_takes_the_place_of_the_one_in_use(lab: ShareLab) -> None:
+async def test_a_state_that_begins_anew_takes_the_place_of_the_one_in_use(lab: ShareReaders) -> None:
     lab.append(4)
     await lab.fetch()
     assert await lab.initialize(start_offset=2, state_epoch=2) == "NONE"

@@ -26,24 +26,24 @@ from kmini.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from kmini.protocol.topics import SHARE_GROUP_STATE
-from support.broker.share_records import ShareLab
+from support.broker.share_readers import ShareReaders
 from support.until import until_async
 
-MakeShareLab = Callable[..., Awaitable[ShareLab]]
+MakeShareReaders = Callable[..., Awaitable[ShareReaders]]
 
 
 @pytest.fixture
-async def lab(make_share_lab: MakeShareLab) -> ShareLab:
-    return await make_share_lab(share_coordinator_snapshot_update_records_per_snapshot=3)
+async def lab(make_share_readers: MakeShareReaders) -> ShareReaders:
+    return await make_share_readers(share_coordinator_snapshot_update_records_per_snapshot=3)
 
 
 @pytest.fixture
-def key(lab: ShareLab) -> SharePartitionKey:
+def key(lab: ShareReaders) -> SharePartitionKey:
     return SharePartitionKey("g", lab.topic_id, 0)
 
 
 @pytest.fixture
-def coordinator(lab: ShareLab) -> ShareCoordinator:
+def coordinator(lab: ShareReaders) -> ShareCoordinator:
     return lab.broker.share_coordinator
 
 
@@ -62,7 +62,7 @@ async def write(coordinator: ShareCoordinator, key: SharePartitionKey, *runs: Ru
 
 
 async def test_a_state_is_begun_written_read_and_deleted(
-    lab: ShareLab, coordinator: ShareCoordinator, key: SharePartitionKey
+    lab: ShareReaders, coordinator: ShareCoordinator, key: SharePartitionKey
 ) -> None:
     assert await coordinator.summary(key, -1) == Summary(0, 0, -1, -1)
     await coordinator.initialize(key, 1, -1)
@@ -107,7 +107,7 @@ async def test_a_partition_that_there_is_not_is_refused(
 
 
 async def test_after_so_many_updates_comes_a_snapshot_with_all_of_them(
-    lab: ShareLab, coordinator: ShareCoordinator, key: SharePartitionKey
+    lab: ShareReaders, coordinator: ShareCoordinator, key: SharePartitionKey
 ) -> None:
     await coordinator.initialize(key, 1, 0)
     for offset in range(4):
@@ -119,8 +119,8 @@ async def test_after_so_many_updates_comes_a_snapshot_with_all_of_them(
     assert [(batch.first_offset, batch.last_offset) for batch in snapshot.state_batches] == [(0, 3)]
 
 
-async def test_states_are_loaded_as_they_were(make_share_lab: MakeShareLab) -> None:
-    lab = await make_share_lab()
+async def test_states_are_loaded_as_they_were(make_share_readers: MakeShareReaders) -> None:
+    lab = await make_share_readers()
     keys = [SharePartitionKey(group, lab.topic_id, 0) for group in ("g", "h", "gone")]
     for key in keys:
         await lab.broker.share_coordinator.initialize(key, 1, 0)
@@ -129,7 +129,7 @@ async def test_states_are_loaded_as_they_were(make_share_lab: MakeShareLab) -> N
     await lab.broker.share_coordinator.delete(keys[-1])
     before = [await lab.broker.share_coordinator.summary(key, 3) for key in keys]
     await lab.broker.stop()
-    again = await make_share_lab()
+    again = await make_share_readers()
     await again.broker.coordination.loading.idle()
     coordinator = again.broker.share_coordinator
     assert [await coordinator.summary(key, 3) for key in keys] == before
@@ -137,7 +137,7 @@ async def test_states_are_loaded_as_they_were(make_share_lab: MakeShareLab) -> N
 
 
 async def test_records_below_all_snapshots_are_deleted(
-    lab: ShareLab, coordinator: ShareCoordinator, key: SharePartitionKey
+    lab: ShareReaders, coordinator: ShareCoordinator, key: SharePartitionKey
 ) -> None:
     await coordinator.initialize(key, 1, 0)
     await write(coordinator, key, Run(0, 0, 2, 1))
@@ -147,7 +147,7 @@ async def test_records_below_all_snapshots_are_deleted(
 
 
 async def test_the_states_of_a_deleted_topic_go(
-    lab: ShareLab, coordinator: ShareCoordinator, key: SharePartitionKey
+    lab: ShareReaders, coordinator: ShareCoordinator, key: SharePartitionKey
 ) -> None:
     await coordinator.initialize(key, 1, 0)
     await topics.delete_all(lab.broker, [lab.broker.controller.topics["t"]])
@@ -160,7 +160,7 @@ def test_a_key_is_read_as_it_was_written(group: str) -> None:
     assert [decode_key(encode_key(kind, place)) for kind in (SNAPSHOT, UPDATE)] == [(0, place), (1, place)]
 
 
-def test_the_topic_is_kafkas(lab: ShareLab) -> None:
+def test_the_topic_is_kafkas(lab: ShareReaders) -> None:
     configs = lab.broker.controller.topics[SHARE_GROUP_STATE].configs
     assert {name: configs[name] for name in ("cleanup.policy", "retention.ms")} == {
         "cleanup.policy": "delete",

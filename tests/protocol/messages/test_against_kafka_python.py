@@ -42,6 +42,18 @@ NOT_IN_THEIR_TABLES = {
         for name in ("Heartbeat", "Describe")
         for kind in ("Request", "Response")
     },
+    **{
+        f"{name}{kind} v{version}": "it has no share groups"
+        for name, versions in (
+            ("ShareGroupHeartbeat", (1,)),
+            ("ShareGroupDescribe", (1,)),
+            ("DescribeShareGroupOffsets", (0, 1)),
+            ("AlterShareGroupOffsets", (0,)),
+            ("DeleteShareGroupOffsets", (0,)),
+        )
+        for kind in ("Request", "Response")
+        for version in versions
+    },
 }
 """Messages ("FetchRequest v19") that kafka-python 3.0 does not have, each with the reason."""
 

@@ -46,7 +46,7 @@ class Fetched(NamedTuple):
     """The error of the acknowledgements."""
 
 
-class ShareLab:
+class ShareReaders:
     """Asks a broker about partition 0 of "t" for the group "g", unless told otherwise."""
 
     def __init__(self, broker: BrokerServer) -> None:
