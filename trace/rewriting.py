@@ -76,7 +76,7 @@ def may_be_rewritten(api_key: int, version: int) -> bool:
 
 def request_class(api_key: int) -> type[Request] | None:
     """The class of an API's requests; None for an API whose messages kmini does not know."""
-    return UNSERVED.get(api_key) or REQUESTS.get(api_key)
+    return REQUESTS.get(api_key)
 
 
 def rewrite_addresses(answer: Response, local: LocalAddress) -> bool:

@@ -112,6 +112,7 @@ class _Fields(NamedTuple):
 
 
 _NAMES_ONLY = _Topics(partitions=None)
+_SHARE_STATE = _Fields((_Topics(number="partition"),), groups=("group_id",))
 _MEMBER = _Fields(groups=("group_id",), members=("member_id",))
 
 _TABLE: dict[str, _Fields] = {
@@ -135,6 +136,7 @@ _TABLE: dict[str, _Fields] = {
     "DeleteGroups": _Fields(groups=("groups_names",)),
     "DeleteRecords": _Fields((_Topics(number="partition_index", offset="offset"),)),
     "DeleteShareGroupOffsets": _Fields((_Topics(name="topic_name", partitions=None),), groups=("group_id",)),
+    "DeleteShareGroupState": _SHARE_STATE,
     "DeleteTopics": _Fields((_NAMES_ONLY, _Topics("topic_names", partitions=None))),
     "DescribeGroups": _Fields(groups=("groups",)),
     "DescribeLogDirs": _Fields((_Topics(name="topic"),)),
@@ -147,6 +149,7 @@ _TABLE: dict[str, _Fields] = {
     "Fetch": _Fields((_Topics(name="topic", number="partition", offset="fetch_offset"),)),
     "Heartbeat": _MEMBER,
     "InitProducerId": _Fields(transactional_ids=("transactional_id",), producers=("",)),
+    "InitializeShareGroupState": _SHARE_STATE,
     "JoinGroup": _MEMBER,
     "LeaveGroup": _Fields(groups=("group_id",), members=("member_id", "members.member_id")),
     "ListOffsets": _Fields((_Topics(number="partition_index", offset="timestamp"),)),
@@ -165,6 +168,8 @@ _TABLE: dict[str, _Fields] = {
         (_Topics("topic_data", partitions="partition_data", number="index", records="records"),),
         transactional_ids=("transactional_id",),
     ),
+    "ReadShareGroupState": _SHARE_STATE,
+    "ReadShareGroupStateSummary": _SHARE_STATE,
     "ShareAcknowledge": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
     "ShareFetch": _MEMBER._replace(topics=(_Topics(number="partition_index"),)),
     "ShareGroupDescribe": _Fields(groups=("group_ids",)),
@@ -185,6 +190,7 @@ _TABLE: dict[str, _Fields] = {
         ("transactional_id",),
         ("",),
     ),
+    "WriteShareGroupState": _SHARE_STATE,
     "WriteTxnMarkers": _Fields((_Topics("markers.topics", partitions="partition_indexes"),), producers=("markers.",)),
 }
 """By API. AlterConfigs, DescribeConfigs, IncrementalAlterConfigs and FindCoordinator are read by functions, because

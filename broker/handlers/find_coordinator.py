@@ -19,12 +19,13 @@ from ...protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ...protocol.uuids import parse_uuid
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..scheduler import Turn
 from ..security.guarding import Call
-from ..security.permission_kinds import each
-from ..security.resources import AclOperation, ResourceType
+from ..security.permission_kinds import each, whole
+from ..security.resources import CLUSTER_NAME, AclOperation, ResourceType
 
 BATCHED_SINCE = 4
 SHARE_SINCE = 6

@@ -85,7 +85,8 @@ class ShareFetchResponse(Response, to=ShareFetchRequest):
             acknowledge_error_code: ErrorCode = NONE
             acknowledge_error_message: NullableString = None
             current_leader: LeaderIdAndEpoch
-            records: Records
+            records: Records = field(nullable_since=3)
+            """Batches; never null in these versions."""
             acquired_records: Array[AcquiredRecords]
 
         topic_id: Uuid

@@ -1,5 +1,4 @@
-"""Addresses in answers: every version of every API that has them, as bytes in and bytes out; of share groups, those of
-`trace/share_messages.py`."""
+"""Addresses in answers: every version of every API that has them, as bytes in and bytes out."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ from kmini.protocol.messages.api_versions import ApiVersionsResponse
 from kmini.protocol.schema import REQUIRED, Response, Struct, structs_of
 from kmini.trace.rewriting import (
     ADDRESSES,
-    UNSERVED,
     Node,
     cut_versions,
     may_be_rewritten,
@@ -134,12 +132,3 @@ def test_versions_whose_addresses_are_unknown_are_cut_with_a_note() -> None:
         "clients are not offered Metadata v14 to v99, of which kmini cannot rewrite the addresses",
         "DescribeCluster v3 to v99 is unknown to kmini: clients that use it may leave the proxy",
     ]
-
-
-@pytest.mark.parametrize("api_key", UNSERVED)
-def test_messages_of_share_groups_are_decoded_as_they_were_encoded(api_key: int) -> None:
-    message = UNSERVED[api_key]
-    for version in range(message.min_version, message.max_version + 1):
-        for cls in (message, message.response):
-            one = made(cls, version)
-            assert encoded(cls.decode(encoded(one, version), version), version) == encoded(one, version)

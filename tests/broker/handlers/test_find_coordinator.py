@@ -12,11 +12,15 @@ from kmini.broker.controller import topics
 from kmini.broker.security.resources import ResourceType
 from kmini.protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaStorageError
 from kmini.protocol.messages.find_coordinator import GROUP, SHARE, TRANSACTION, FindCoordinatorRequest
-from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kmini.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kmini.protocol.uuids import format_uuid
 
 
 def example(resource: ResourceType, topic_id: bytes) -> FindCoordinatorRequest:
     """A request that needs the permission on this kind of resource; `topic_id` is the one of "orders"."""
+    if resource is ResourceType.CLUSTER:
+        key = f"readers:{format_uuid(topic_id)}:0"
+        return FindCoordinatorRequest(key=key, key_type=SHARE, coordinator_keys=[key])
     is_id = resource is ResourceType.TRANSACTIONAL_ID
     return FindCoordinatorRequest(
         key="payments" if is_id else "readers",
@@ -73,6 +77,16 @@ async def test_a_transactional_id_is_coordinated_here_too(broker: BrokerServer, 
     assert (found.error_code, found.node_id, found.port) == (0, broker.node_id, 19092)
     assert broker.controller.topic(TRANSACTION_STATE) is not None
     assert broker.controller.topic(CONSUMER_OFFSETS) is None
+
+
+async def test_a_share_partition_has_a_coordinator_from_version_6_on(broker: BrokerServer, ask: Ask) -> None:
+    topic_id = "A" * 22
+    keys = [f"g:{topic_id}:0", f"a:b:{topic_id}:7", f":{topic_id}:0", f"g:{topic_id}:-1", "g:short:0", topic_id, ""]
+    request = FindCoordinatorRequest(coordinator_keys=keys, key_type=SHARE)
+    codes = [answer.error_code for answer in (await ask(broker, request)).coordinators]
+    assert codes == [0, 0] + [InvalidRequest.code] * 5
+    assert broker.controller.topic(SHARE_GROUP_STATE) is not None
+    assert [answer.error_code for answer in (await ask(broker, request, 5)).coordinators] == [InvalidRequest.code] * 7
 
 
 @pytest.mark.parametrize("key_type", [SHARE, 9, -1])

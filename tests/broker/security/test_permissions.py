@@ -48,6 +48,8 @@ def versions_for(need: Need) -> list[int]:
         return [version for version in versions if version >= 3]
     if api == "FindCoordinator" and permission.resource_type is ResourceType.TRANSACTIONAL_ID:
         return [version for version in versions if version >= 1]
+    if api == "FindCoordinator" and permission.resource_type is ResourceType.CLUSTER:
+        return [version for version in versions if version >= 6]
     if api == "Metadata" and permission.operation.name == "CREATE":
         return []  # tests below
     if api == "StreamsGroupHeartbeat" and permission.operation.name == "CREATE":
@@ -95,7 +97,7 @@ KAFKAS: dict[str, str] = {
     "Metadata": "DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC",
     "OffsetCommit": "READ GROUP, READ TOPIC",
     "OffsetFetch": "DESCRIBE GROUP, DESCRIBE TOPIC",
-    "FindCoordinator": "DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID",
+    "FindCoordinator": "DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID, CLUSTER_ACTION CLUSTER",
     "JoinGroup": "READ GROUP",
     "Heartbeat": "READ GROUP",
     "LeaveGroup": "READ GROUP",
@@ -148,6 +150,13 @@ KAFKAS: dict[str, str] = {
     "DescribeTopicPartitions": "DESCRIBE TOPIC",
     "ConsumerGroupHeartbeat": "READ GROUP, DESCRIBE TOPIC",
     "ConsumerGroupDescribe": "DESCRIBE GROUP, DESCRIBE TOPIC",
+    "ShareFetch": "READ GROUP, READ TOPIC",
+    "ShareAcknowledge": "READ GROUP, READ TOPIC",
+    "InitializeShareGroupState": "CLUSTER_ACTION CLUSTER",
+    "ReadShareGroupState": "CLUSTER_ACTION CLUSTER",
+    "WriteShareGroupState": "CLUSTER_ACTION CLUSTER",
+    "DeleteShareGroupState": "CLUSTER_ACTION CLUSTER",
+    "ReadShareGroupStateSummary": "CLUSTER_ACTION CLUSTER",
     "StreamsGroupHeartbeat": "READ GROUP, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC",
     "StreamsGroupDescribe": "DESCRIBE GROUP, DESCRIBE TOPIC",
 }

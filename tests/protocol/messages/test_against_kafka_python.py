@@ -50,6 +50,13 @@ NOT_IN_THEIR_TABLES = {
             ("DescribeShareGroupOffsets", (0, 1)),
             ("AlterShareGroupOffsets", (0,)),
             ("DeleteShareGroupOffsets", (0,)),
+            ("ShareFetch", (1, 2)),
+            ("ShareAcknowledge", (1, 2)),
+            ("InitializeShareGroupState", (0,)),
+            ("ReadShareGroupState", (0,)),
+            ("WriteShareGroupState", (0, 1)),
+            ("DeleteShareGroupState", (0,)),
+            ("ReadShareGroupStateSummary", (0, 1)),
         )
         for kind in ("Request", "Response")
         for version in versions

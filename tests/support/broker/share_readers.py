@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -203,7 +204,14 @@ class ShareReaders:
 def _batches(acks: Acks) -> list[AcknowledgementBatch]:
     return [
         AcknowledgementBatch(
-            first_offset=first, last_offset=last, acknowledge_types=[kind] if isinstance(kind, int) else [*kind]
+            first_offset=first, last_offset=last, acknowledge_types=[*kind] if isinstance(kind, list) else [kind]
         )
         for first, last, kind in acks
     ]
+
+
+async def ask_about(readers: ShareReaders, example: Any, group: str) -> Any:
+    """Send a request about a state, with the topic of `readers` and this group in place of the example's."""
+    request = copy.deepcopy(example)
+    request.group_id, request.topics[0].topic_id = group, readers.topic_id
+    return await ask_handler(readers.broker, request)
