@@ -355,15 +355,10 @@ def _answers() -> str:
 
 LEFT_OUT = (
     (
-        ("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"),
-        "share groups (KIP-932)",
+        ("ShareFetch", "ShareAcknowledge"),
+        "reading as a member of a share group (KIP-932)",
         "The first poll of Java's `KafkaShareConsumer` raises UnsupportedVersionException; clients that do not look "
         "into ApiVersions have their connection closed, and a line in the log says why.",
-    ),
-    (
-        ("DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"),
-        "administration of share groups",
-        "Java's admin client, and `kafka-share-groups`, end with UnsupportedVersionException.",
     ),
     (
         (

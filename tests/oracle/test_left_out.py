@@ -9,16 +9,6 @@ from support.java_peer import RunTool
 
 PROGRAMS = (
     (
-        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
-        ("--topic", "orders", "--timeout-ms", 5_000),
-        "The cluster does not support the share group protocol",
-    ),
-    (
-        "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
-        ("--describe", "--group", "readers"),
-        "The node does not support SHARE_GROUP_DESCRIBE",
-    ),
-    (
         "MetadataQuorumCommand",
         ("remove-controller", "--controller-id", 9, "--controller-directory-id", "A" * 22),
         "The node does not support REMOVE_RAFT_VOTER",

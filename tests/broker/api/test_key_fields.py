@@ -29,7 +29,7 @@ def no_session(session_id: int) -> tuple[()]:
 NAMES = Names({ORDERS_ID: "orders"}.get, no_session)
 
 HELD_BY = {
-    "topic": ("name", "topic", "topic_names", "topics", "subscribed_topic_names", "source_topics"),
+    "topic": ("name", "topic", "topic_name", "topic_names", "topics", "subscribed_topic_names", "source_topics"),
     "group": ("group_id", "groups", "groups_names", "group_ids"),
     "member": ("member_id",),
     "transactional": ("transactional_id", "transactional_ids", "v3_and_below_transactional_id"),
@@ -92,8 +92,8 @@ def expected(cls: type[Struct], version: int) -> set[str]:
 OF_SEVERAL_KINDS = {"AlterConfigs", "DescribeConfigs", "IncrementalAlterConfigs", "FindCoordinator"}
 """Requests in which one field says of what kind the name in another one is."""
 
-OTHER_NAMES = {"AlterUserScramCredentials", "UpdateFeatures", "DescribeUserScramCredentials"}
-"""Requests with a field `name` that is not the name of a topic."""
+OTHER_NAMES = {"AlterUserScramCredentials", "DescribeQuorum", "UpdateFeatures", "DescribeUserScramCredentials"}
+"""Requests with a field `name` or `topic_name` that is not the name of a topic."""
 
 
 @for_each("api_key", sorted(HANDLERS))

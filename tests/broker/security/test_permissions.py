@@ -54,7 +54,8 @@ def versions_for(need: Need) -> list[int]:
         return []  # tests below
     if api == "StreamsGroupHeartbeat" and permission.operation.name == "CREATE":
         return []  # of internal topics: tests/broker/handlers/test_streams_group_heartbeat.py
-    if api in ("ConsumerGroupDescribe", "StreamsGroupDescribe") and permission.resource_type is ResourceType.TOPIC:
+    described = ("ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe")
+    if api in described and permission.resource_type is ResourceType.TOPIC:
         return []  # those of the members, or of the topology: tests/broker/handlers/ of these
     if api == "DescribeLogDirs":
         return [version for version in versions if version >= 3]  # before, nothing can be said
@@ -150,6 +151,8 @@ KAFKAS: dict[str, str] = {
     "DescribeTopicPartitions": "DESCRIBE TOPIC",
     "ConsumerGroupHeartbeat": "READ GROUP, DESCRIBE TOPIC",
     "ConsumerGroupDescribe": "DESCRIBE GROUP, DESCRIBE TOPIC",
+    "ShareGroupHeartbeat": "READ GROUP, DESCRIBE TOPIC",
+    "ShareGroupDescribe": "DESCRIBE GROUP, DESCRIBE TOPIC",
     "ShareFetch": "READ GROUP, READ TOPIC",
     "ShareAcknowledge": "READ GROUP, READ TOPIC",
     "InitializeShareGroupState": "CLUSTER_ACTION CLUSTER",
@@ -159,6 +162,9 @@ KAFKAS: dict[str, str] = {
     "ReadShareGroupStateSummary": "CLUSTER_ACTION CLUSTER",
     "StreamsGroupHeartbeat": "READ GROUP, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC",
     "StreamsGroupDescribe": "DESCRIBE GROUP, DESCRIBE TOPIC",
+    "DescribeShareGroupOffsets": "DESCRIBE GROUP, DESCRIBE TOPIC",
+    "AlterShareGroupOffsets": "READ GROUP, READ TOPIC",
+    "DeleteShareGroupOffsets": "DELETE GROUP, READ TOPIC",
 }
 """Each API's operations and resources, in the order in which Apache Kafka asks for them (its documentation's table
 "Operations and Resources on Protocols"). `tests/oracle/test_acls.py` compares each answer with Kafka's."""
