@@ -355,23 +355,6 @@ def _answers() -> str:
 
 LEFT_OUT = (
     (
-        ("ShareFetch", "ShareAcknowledge"),
-        "reading as a member of a share group (KIP-932)",
-        "The first poll of Java's `KafkaShareConsumer` raises UnsupportedVersionException; clients that do not look "
-        "into ApiVersions have their connection closed, and a line in the log says why.",
-    ),
-    (
-        (
-            "InitializeShareGroupState",
-            "ReadShareGroupState",
-            "WriteShareGroupState",
-            "DeleteShareGroupState",
-            "ReadShareGroupStateSummary",
-        ),
-        "the state of share groups",
-        "Only brokers send them, and to each other.",
-    ),
-    (
         ("AddRaftVoter", "RemoveRaftVoter"),
         "a quorum of controllers that changes (KIP-853)",
         "`kafka-metadata-quorum add-controller` and `remove-controller` end with UnsupportedVersionException: there is "

@@ -57,6 +57,7 @@ _ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
     "DeleteGroups": (("groups_names", "results"),),
     "DeleteRecords": (("topics.partitions", "topics.partitions"),),
     "DeleteShareGroupOffsets": (("topics", "responses"),),
+    "DeleteShareGroupState": (("topics.partitions", "results.partitions"),),
     "DeleteTopics": (("topics", "responses"), ("topic_names", "responses")),
     "DescribeConfigs": (("resources", "results"),),
     "DescribeGroups": (("groups", "groups"),),
@@ -67,6 +68,7 @@ _ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
     "ElectLeaders": (("topic_partitions.partitions", "replica_election_results.partition_result"),),
     "FindCoordinator": (("coordinator_keys", "coordinators"),),
     "IncrementalAlterConfigs": (("resources", "responses"),),
+    "InitializeShareGroupState": (("topics.partitions", "results.partitions"),),
     "LeaveGroup": (("members", "members"),),
     "ListOffsets": (("topics.partitions", "topics.partitions"),),
     "Metadata": (("topics", "topics"),),
@@ -78,9 +80,13 @@ _ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "OffsetForLeaderEpoch": (("topics.partitions", "topics.partitions"),),
     "Produce": (("topic_data.partition_data", "responses.partition_responses"),),
+    "ReadShareGroupState": (("topics.partitions", "results.partitions"),),
+    "ReadShareGroupStateSummary": (("topics.partitions", "results.partitions"),),
+    "ShareAcknowledge": (("topics.partitions", "responses.partitions"),),
     "ShareGroupDescribe": (("group_ids", "groups"),),
     "StreamsGroupDescribe": (("group_ids", "groups"),),
     "TxnOffsetCommit": (("topics.partitions", "topics.partitions"),),
+    "WriteShareGroupState": (("topics.partitions", "results.partitions"),),
 }
 """By API: where a request has entries, and where its answer has those of the same order. Requests of other APIs are
 served whole, and the error replaces what was answered."""
@@ -204,7 +210,7 @@ class FailedEntries:
             taken = self._take_out(error)
             if taken and not self._has_entries() and request.name not in _ALWAYS_SERVED:
                 return self._with(_blank(request.response), taken)
-            if request.name == "Fetch":
+            if request.name in ("Fetch", "ShareFetch"):
                 request.max_wait_ms = 0  # the error is there at once, not after the wait for records
         answer = await serve()
         if answer is None:

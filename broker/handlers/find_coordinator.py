@@ -9,6 +9,7 @@ own outcome. The key of a share partition is `group:topic id:partition`, from ve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...protocol.errors import NONE, CoordinatorNotAvailable, GroupIdNotFound, InvalidRequest, KafkaError
@@ -39,13 +40,12 @@ async def guard(call: Call) -> Any:
     permission = dict(zip((GROUP, TRANSACTION, SHARE), call.permissions, strict=True)).get(request.key_type)
     if permission is None:  # there is no such type
         return await call.serve()
-    if request.key_type == SHARE:
-        call.demand(permission, CLUSTER_NAME)
-        return await call.serve()
     if call.context.version < BATCHED_SINCE:
         call.demand(permission, request.key)
         return await call.serve()
-    request.coordinator_keys, denied = call.split(permission, request.coordinator_keys, lambda key: key)
+    is_share = request.key_type == SHARE
+    name_of: Callable[[str], str] = (lambda key: CLUSTER_NAME) if is_share else (lambda key: key)
+    request.coordinator_keys, denied = call.split(permission, request.coordinator_keys, name_of)
     answer: FindCoordinatorResponse = await call.serve()
     answer.coordinators += [
         Coordinator(key=key, node_id=-1, host="", port=-1, error_code=permission.code, error_message=None)

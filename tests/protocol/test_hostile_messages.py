@@ -344,6 +344,7 @@ ORDINARY: dict[str, Any] = {
     "uuid": bytes(16),
     "string": "host-1",
     "bytes": b"data",
+    "records": b"data",
     "boolean": True,
     "array": [1, 2, 3],
 }

@@ -7,6 +7,7 @@ import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.*;
 
@@ -19,6 +20,7 @@ import org.apache.kafka.common.serialization.*;
 public class JavaClients {
     static final Map<String, KafkaProducer<String, String>> PRODUCERS = new ConcurrentHashMap<>();
     static final Map<String, NotedConsumer> CONSUMERS = new ConcurrentHashMap<>();
+    static final Map<String, ShareReader> SHARE_READERS = new ConcurrentHashMap<>();
     static final Map<String, GroupAdmin> ADMINS = new ConcurrentHashMap<>();
 
     public static void main(String[] arguments) throws Exception {
@@ -43,12 +45,18 @@ public class JavaClients {
             PRODUCERS.put(name, new KafkaProducer<>(settings(arguments), new StringSerializer(), new StringSerializer()));
         else if (call.equals("new consumer"))
             CONSUMERS.put(name, new NotedConsumer(settings(arguments)));
+        else if (call.equals("new share consumer"))
+            SHARE_READERS.put(name, new ShareReader(settings(arguments)));
         else if (call.equals("new admin"))
             ADMINS.put(name, new GroupAdmin(settings(arguments)));
+        else if (call.equals("close") && !PRODUCERS.containsKey(name) && !CONSUMERS.containsKey(name) && !SHARE_READERS.containsKey(name) && !ADMINS.containsKey(name))
+            return null; // it is closed already
         else if (ADMINS.containsKey(name))
             return ADMINS.get(name).call(call, arguments);
         else if (CONSUMERS.containsKey(name))
             return CONSUMERS.get(name).call(call, arguments);
+        else if (SHARE_READERS.containsKey(name))
+            return SHARE_READERS.get(name).call(call, arguments);
         else
             return producerCall(name, call, arguments);
         return null;
@@ -140,6 +148,45 @@ public class JavaClients {
         }
     }
 
+    /** A member of a share group that acknowledges each record by a call. */
+    static class ShareReader {
+        final KafkaShareConsumer<String, String> consumer;
+        final Map<String, ConsumerRecord<String, String>> unacknowledged = new HashMap<>();
+
+        ShareReader(Properties settings) {
+            consumer = new KafkaShareConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+        }
+
+        Object call(String call, List<String> arguments) {
+            switch (call) {
+                case "subscribe":
+                    consumer.subscribe(arguments);
+                    return null;
+                case "poll": // the values of the records, each with its delivery count
+                    List<List<Object>> values = new ArrayList<>();
+                    for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(50))) {
+                        values.add(List.of(record.value(), record.deliveryCount().get()));
+                        unacknowledged.put(record.value(), record);
+                    }
+                    return values;
+                case "acknowledge": // the records of these values, as the first argument says
+                    for (String value : arguments.subList(1, arguments.size()))
+                        consumer.acknowledge(unacknowledged.remove(value), AcknowledgeType.valueOf(arguments.get(0)));
+                    return null;
+                case "commit": // the exceptions of the partitions that have one
+                    List<String> thrown = new ArrayList<>();
+                    consumer.commitSync().values().forEach(error -> error.ifPresent(each -> thrown.add(each.getClass().getSimpleName())));
+                    return thrown;
+                case "close":
+                    SHARE_READERS.values().remove(this);
+                    consumer.close(Duration.ofMillis(500));
+                    return null;
+                default:
+                    throw new IllegalArgumentException(call);
+            }
+        }
+    }
+
     /** An admin that asks about consumer groups and changes them; the first argument of each call is a group. */
     static class GroupAdmin {
         final Admin admin;
@@ -166,6 +213,10 @@ public class JavaClients {
                     return offsets;
                 case "alter offset":
                     return admin.alterConsumerGroupOffsets(arguments.get(0), offset(arguments.subList(1, 3))).all().get();
+                case "set": // a setting of the group
+                    var op = new AlterConfigOp(new ConfigEntry(arguments.get(1), arguments.get(2)), AlterConfigOp.OpType.SET);
+                    var group = new ConfigResource(ConfigResource.Type.GROUP, arguments.get(0));
+                    return admin.incrementalAlterConfigs(Map.of(group, List.of(op))).all().get();
                 case "delete offset":
                     var partitions = Set.of(place(arguments.subList(1, 2)));
                     return admin.deleteConsumerGroupOffsets(arguments.get(0), partitions).all().get();

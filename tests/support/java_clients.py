@@ -33,7 +33,7 @@ class JavaClient:
 
     def __init__(self, peer: JavaPeer, kind: str, settings: dict[str, object]) -> None:
         self._peer = peer
-        self.name = f"{kind}-{next(_numbers)}"
+        self.name = f"{kind.replace(' ', '-')}-{next(_numbers)}"
         self.call(f"new {kind}", *(f"{key}={value}" for key, value in settings.items()))
 
     def call(self, call: str, *arguments: object) -> Any:
@@ -107,6 +107,30 @@ class JavaConsumer(JavaClient):
         return events
 
 
+class JavaShareConsumer(JavaClient):
+    """A KafkaShareConsumer that acknowledges records by their values."""
+
+    def subscribe(self, *topics: str) -> None:
+        self.call("subscribe", *topics)
+
+    def poll(self) -> dict[str, int]:
+        """The delivery counts of the records that come within 50 ms, by value."""
+        return dict(self.call("poll"))
+
+    def poll_some(self) -> dict[str, int]:
+        """What `poll` gives, as soon as there is something."""
+        return until(self.poll, "no record comes", poll_s=0)
+
+    def acknowledge(self, *values: str, as_: str = "ACCEPT") -> None:
+        """Acknowledge records; the next poll or commit sends it."""
+        self.call("acknowledge", as_, *values)
+
+    def commit(self) -> list[str]:
+        """Send the acknowledgements; the classes of the exceptions of partitions."""
+        thrown: list[str] = self.call("commit")
+        return thrown
+
+
 class JavaAdmin(JavaClient):
     """An Admin, for consumer groups. Offsets are those of partition 0 of a topic."""
 
@@ -128,6 +152,10 @@ class JavaAdmin(JavaClient):
         """The committed offsets, by "topic-partition"."""
         offsets: dict[str, int] = self.call("offsets", group)
         return offsets
+
+    def set(self, group: str, setting: str, value: str) -> None:
+        """Give a group a setting of its own."""
+        self.call("set", group, setting, value)
 
     def alter_offset(self, group: str, topic: str, offset: int) -> None:
         self.call("alter offset", group, topic, offset)
@@ -158,6 +186,13 @@ class JavaClients:
             "session_timeout_ms": 6_000,
         }
         yield from self._closing(JavaConsumer(self._peer, "consumer", _settings(servers, defaults | settings)))
+
+    @contextmanager
+    def share_consumer(self, servers: str, **settings: object) -> Iterator[JavaShareConsumer]:
+        """A member of a share group; settings as a producer's."""
+        defaults = {"share_acknowledgement_mode": "explicit", "fetch_max_wait_ms": 20}
+        client = JavaShareConsumer(self._peer, "share consumer", _settings(servers, defaults | settings))
+        yield from self._closing(client)
 
     @contextmanager
     def admin(self, servers: str, **settings: object) -> Iterator[JavaAdmin]:

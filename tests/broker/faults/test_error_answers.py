@@ -76,6 +76,7 @@ NO_ENTRIES = {
     "DescribeUserScramCredentials",
     "Fetch",
     "Metadata",
+    "ShareFetch",
     "WriteTxnMarkers",
 }
 """APIs with an error that replaces an entry of what the broker answers; here it answers none."""

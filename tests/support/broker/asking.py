@@ -40,6 +40,7 @@ def context_of(broker: BrokerServer, version: int) -> Context:
         sasl=None,
         waiting=None,
         is_closing=False,
+        when_lost=lambda callback: None,
     )
     connection.advertised = lambda: broker.server.advertised.addresses_for(connection)  # type: ignore[arg-type]
     return Context(broker.services, connection, version, "test")  # type: ignore[arg-type]
@@ -61,7 +62,7 @@ async def ask_as_user(broker: BrokerServer, user: str, request: Request, version
     """Ask a broker with an authorizer as a user, in the wire format of `version`; None if it hangs up."""
     version = request.max_version if version is None else version
     handler = broker.server.handlers[request.api_key].load()
-    connection = SimpleNamespace(
+    connection = SeemingConnection(
         listener=SimpleNamespace(name="PLAINTEXT", advertised=None, sasl=None),
         arrived_at=("127.0.0.1", 9092),
         peer=(HOST, 40000),
@@ -69,6 +70,7 @@ async def ask_as_user(broker: BrokerServer, user: str, request: Request, version
         sasl=None,
         waiting=None,
         is_closing=False,
+        when_lost=lambda callback: None,
     )
     connection.advertised = lambda: broker.server.advertised.addresses_for(connection)  # type: ignore[arg-type]
     sent = type(request).decode(bytearray(b"".join(request.encode(version))), version)
