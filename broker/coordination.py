@@ -1,8 +1,8 @@
 """The coordinators of a broker: of groups, of transactions, and of the states of share groups.
 
-A broker coordinates the groups, transactions and states that are stored in the partitions of the internal topics that it leads.
-The coordinators load a partition when the broker becomes its leader, and unload it when the broker no longer is. Each
-is imported and made when the first request or partition needs it: a broker starts sooner without.
+A broker coordinates the groups, transactions and states that are stored in the partitions of the internal topics that
+it leads. The coordinators load a partition when the broker becomes its leader, and unload it when the broker no longer
+is. Each is imported and made when the first request or partition needs it: a broker starts sooner without.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .replication.replica_manager import ReplicaManager
 from .scheduler import PausedTasks, Periodic
 
 if TYPE_CHECKING:
+    from .coordinators.coordinator_topic import CoordinatorTopic
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
-    from .coordinators.coordinator_topic import CoordinatorTopic
     from .settings.group_config import GroupConfigs
     from .share_fetch.share_partitions import SharePartitions
     from .share_fetch.share_sessions import ShareSessions

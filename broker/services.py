@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from ..protocol.schema import Request
     from .api.request_context import Context
+    from .coordinators.coordinator_topic import CoordinatorTopic
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
     from .journal.request_journal import RequestJournal
-    from .coordinators.coordinator_topic import CoordinatorTopic
     from .settings.group_config import GroupConfigs
     from .share_fetch.share_partitions import SharePartitions
     from .share_fetch.share_sessions import ShareSessions

@@ -21,7 +21,9 @@ from .share_group_states import answer, brokers_only
     needs=[whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     guard=brokers_only(DeleteShareGroupStateResponse),
 )
-async def delete_share_group_state(request: DeleteShareGroupStateRequest, context: Context) -> DeleteShareGroupStateResponse:
+async def delete_share_group_state(
+    request: DeleteShareGroupStateRequest, context: Context
+) -> DeleteShareGroupStateResponse:
     """Delete each state; one that there is not is no error."""
     coordinator = context.services.share_coordinator
 

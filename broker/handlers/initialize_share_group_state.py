@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
+from ...protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.permission_kinds import whole
@@ -21,7 +24,9 @@ from .share_group_states import answer, brokers_only
     needs=[whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     guard=brokers_only(InitializeShareGroupStateResponse),
 )
-async def initialize_share_group_state(request: InitializeShareGroupStateRequest, context: Context) -> InitializeShareGroupStateResponse:
+async def initialize_share_group_state(
+    request: InitializeShareGroupStateRequest, context: Context
+) -> InitializeShareGroupStateResponse:
     """Begin each state, or begin it anew at a later state epoch."""
     coordinator = context.services.share_coordinator
 

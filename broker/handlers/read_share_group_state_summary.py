@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary, versions 0 and 1: the state of partitions that a share group reads, without batches (KIP-932).
+"""ReadShareGroupStateSummary, versions 0 and 1: read states of share partitions without their batches (KIP-932).
 
 kmini's brokers call the coordinator without this request; other programs may send it.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse
+from ...protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..security.permission_kinds import whole
@@ -21,7 +24,9 @@ from .share_group_states import answer, brokers_only
     needs=[whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     guard=brokers_only(ReadShareGroupStateSummaryResponse),
 )
-async def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, context: Context) -> ReadShareGroupStateSummaryResponse:
+async def read_share_group_state_summary(
+    request: ReadShareGroupStateSummaryRequest, context: Context
+) -> ReadShareGroupStateSummaryResponse:
     """Read the summary of each state. One that there is not has start offset -1."""
     coordinator = context.services.share_coordinator
 

@@ -59,7 +59,11 @@ def member_of(request: Any) -> MemberKey:
 
 def keys_of(group_id: str, topics: Iterable[Any]) -> list[SharePartitionKey]:
     """The share partitions that a request names."""
-    return [SharePartitionKey(group_id, topic.topic_id, each.partition_index) for topic in topics for each in topic.partitions]
+    return [
+        SharePartitionKey(group_id, topic.topic_id, each.partition_index)
+        for topic in topics
+        for each in topic.partitions
+    ]
 
 
 class Outcome(NamedTuple):

@@ -1,8 +1,8 @@
 """ShareFetch, versions 1 and 2: a member of a share group acknowledges records, and acquires others (KIP-932).
 
 1. The share session says which partitions are read (`share_fetch/share_sessions.py`).
-2. Records are acquired and read, if there are `min_bytes`. They may be more than what was acquired: the client takes the
-   acquired ones.
+2. Records are acquired and read, if there are `min_bytes`. They may be more than what was acquired: the client takes
+   the acquired ones.
 3. The acknowledgements begin to be stored: so a record that is released comes again with a later fetch.
 4. If there was nothing to acquire, the fetch waits for it, for `max_wait_ms` at most.
 5. The answer waits for the acknowledgements. The first one of a session names all its partitions, later ones those with
@@ -69,7 +69,7 @@ async def share_fetch(request: ShareFetchRequest, context: Context) -> Answer:
     wanted = _open(session, context, errors) if is_reading else []
     wishes = _wishes(request, member, context)
     is_enough = request.max_wait_ms <= 0 or DelayedShareFetch(wanted, request.min_bytes).is_complete()
-    acquired = acquire_all(wanted, wishes) if is_enough else {}
+    acquired: Mapping[LedSharePartition, Acquired] = acquire_all(wanted, wishes) if is_enough else {}
     acknowledged = _acknowledge(request, member, context)
     if not acquired:
         acquired = await _wait(request, wanted, wishes, context)
@@ -125,9 +125,7 @@ def _acknowledge(
     """Begin to store the acknowledgements; their outcomes by partition."""
     return {
         key: run_now(
-            acknowledge(
-                context, key, member.member_id, asked.acknowledgement_batches, is_renewing=request.is_renew_ack
-            )
+            acknowledge(context, key, member.member_id, asked.acknowledgement_batches, is_renewing=request.is_renew_ack)
         )
         for topic in request.topics
         for asked in topic.partitions

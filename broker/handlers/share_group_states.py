@@ -7,8 +7,9 @@ from typing import Any
 
 from ...protocol.errors import NONE
 from ..api.error_mapping import kafka_error
+from ..api.registry import Guard
 from ..scheduler import Turn
-from ..security.guarding import Guard, on_cluster
+from ..security.guarding import on_cluster
 from ..share_state.persister import SharePartitionKey
 
 

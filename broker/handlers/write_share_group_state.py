@@ -22,7 +22,9 @@ from .share_group_states import answer, brokers_only
     needs=[whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     guard=brokers_only(WriteShareGroupStateResponse),
 )
-async def write_share_group_state(request: WriteShareGroupStateRequest, context: Context) -> WriteShareGroupStateResponse:
+async def write_share_group_state(
+    request: WriteShareGroupStateRequest, context: Context
+) -> WriteShareGroupStateResponse:
     """Write batches over each state."""
     coordinator = context.services.share_coordinator
 

@@ -168,7 +168,7 @@ class SharePartition:
         self.state_epoch = state_epoch
         self.start_offset = start_offset
         """Where the window begins (SPSO)."""
-        self.records = [InFlight(run.first, run.last, RecordState(run.state), run.count) for run in runs]
+        self.records = [InFlight(run.first, run.last, RecordState(run.state), run.delivery_count) for run in runs]
         """The records in flight, in order; where there are gaps, records have to be delivered anew."""
         self.end_offset = self.records[-1].last + 1 if self.records else start_offset
         """Where the window ends: the first offset that was never acquired."""
@@ -211,7 +211,9 @@ class SharePartition:
             record = self.records[index] if index < len(self.records) else None
             if record is None or position < record.first:
                 room = left if record else min(left, limits.max_in_flight - (position - self.start_offset))
-                end = _end_of_new(position, last if record is None else min(last, record.first - 1), room, batches, limits)
+                end = _end_of_new(
+                    position, last if record is None else min(last, record.first - 1), room, batches, limits
+                )
                 if end < position:
                     break
                 pieces = [
@@ -407,9 +409,7 @@ class SharePartition:
         del self.records[:done]
 
 
-def _end_of_new(
-    first: int, last: int, room: int, batches: Sequence[tuple[int, int]], limits: Limits
-) -> int:
+def _end_of_new(first: int, last: int, room: int, batches: Sequence[tuple[int, int]], limits: Limits) -> int:
     """The last of the new records from `first` to `last` that are acquired: `room` of them, or whole batches."""
     end = first + room - 1
     if end >= last or room <= 0:
@@ -419,9 +419,7 @@ def _end_of_new(
     return min(end, last)
 
 
-def _pieces(
-    first: int, last: int, batches: Sequence[tuple[int, int]], batch_size: int
-) -> Iterator[tuple[int, int]]:
+def _pieces(first: int, last: int, batches: Sequence[tuple[int, int]], batch_size: int) -> Iterator[tuple[int, int]]:
     """Cut these offsets at ends of batches into pieces of `batch_size` records or more."""
     for _, end in batches:
         if first <= end < last and end - first + 1 >= batch_size:

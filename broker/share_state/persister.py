@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from ...protocol.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KafkaError, NotCoordinator
+from ...protocol.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 
 if TYPE_CHECKING:
     from ..clock import Clock

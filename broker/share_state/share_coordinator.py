@@ -324,9 +324,7 @@ class _States:
         """Ignore the marker: no record is pending."""
 
 
-def _replay(
-    partition_log: PartitionLog, found: dict[str, tuple[SharePartitionKey, SharePartitionState]]
-) -> Steps:
+def _replay(partition_log: PartitionLog, found: dict[str, tuple[SharePartitionKey, SharePartitionState]]) -> Steps:
     """Put the states of a partition into `found`, with the keys by which their coordinators are found."""
     states = _States()
     yield from replayed(partition_log, states)

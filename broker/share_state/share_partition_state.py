@@ -10,8 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ...protocol.messages.read_share_group_state import StateBatch
 from .persister import NO_OFFSET, NOT_COUNTED
-from .share_group_state_records import ShareSnapshotValue, ShareUpdateValue, StateBatch
+from .share_group_state_records import ShareSnapshotValue, ShareUpdateValue
 
 
 class Run(NamedTuple):
@@ -20,7 +21,7 @@ class Run(NamedTuple):
     first: int
     last: int
     state: int
-    count: int
+    delivery_count: int
     """How many times they were delivered."""
 
 
@@ -32,7 +33,9 @@ def runs_of(batches: Iterable[StateBatch]) -> list[Run]:
 def batches_of(runs: Iterable[Run]) -> list[StateBatch]:
     """The batches for a message or a record."""
     return [
-        StateBatch(first_offset=run.first, last_offset=run.last, delivery_state=run.state, delivery_count=run.count)
+        StateBatch(
+            first_offset=run.first, last_offset=run.last, delivery_state=run.state, delivery_count=run.delivery_count
+        )
         for run in runs
     ]
 
@@ -59,7 +62,7 @@ class SharePartitionState:
         self.snapshot_epoch: int = snapshot.snapshot_epoch
         self.state_epoch: int = snapshot.state_epoch
         self.leader_epoch: int = snapshot.leader_epoch
-        self.known_leader_epoch = max(self.leader_epoch, 0 if former is None else former.known_leader_epoch)
+        self.known_leader_epoch: int = max(self.leader_epoch, 0 if former is None else former.known_leader_epoch)
         """The highest one: a state that begins anew has none of its own, and still fences former leaders."""
         self.start_offset: int = snapshot.start_offset
         self.delivery_complete_count: int = snapshot.delivery_complete_count
@@ -132,7 +135,7 @@ def _write_over(runs: list[Run], new: Run) -> None:
             _join(pieces, new._replace(first=position, last=min(new.last, run.first - 1)))
         low, high = max(run.first, new.first), min(run.last, new.last)
         if low <= high:
-            winner = max(run, new, key=lambda one: (one.count, one.state))
+            winner = max(run, new, key=lambda one: (one.delivery_count, one.state))
             _join(pieces, winner._replace(first=low, last=high))
         if run.last > new.last:
             _join(pieces, run._replace(first=max(run.first, new.last + 1)))

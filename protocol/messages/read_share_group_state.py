@@ -2,7 +2,7 @@
 
 from ..errors import NONE
 from ..primitives import Array, ErrorCode, Int8, Int16, Int32, Int64, NullableString, String, Uuid
-from ..schema import Request, Response, Struct
+from ..schema import Request, Response, Struct, field
 
 
 class StateBatch(Struct):
@@ -37,7 +37,7 @@ class ReadShareGroupStateResponse(Response, to=ReadShareGroupStateRequest):
             state_epoch: Int32 = 0
             start_offset: Int64 = 0
             """-1 before the first leader has found one."""
-            state_batches: Array[StateBatch] = []
+            state_batches: Array[StateBatch] = field(default=[])
 
         topic_id: Uuid
         partitions: Array[Partition]

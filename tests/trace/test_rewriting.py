@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kmini.protocol.messages import REQUESTS
 from kmini.protocol.messages.api_versions import ApiVersionsResponse
 from kmini.protocol.schema import REQUIRED, Response, Struct, structs_of

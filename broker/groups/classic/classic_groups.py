@@ -29,9 +29,9 @@ from .rebalance import Rebalancer
 
 if TYPE_CHECKING:
     from ...clock import Clock
+    from ...coordinators.background_writes import Writes
     from ...coordinators.coordinator_topic import AppendedBatch, Applied, KeyValue
     from ...settings.broker_config import BrokerConfig
-    from ...coordinators.background_writes import Writes
     from ..group import Group
     from ..group_records import GroupMetadata
     from ..group_store import GroupStore

@@ -29,8 +29,8 @@ from .member import Member, SyncResult, refused
 
 if TYPE_CHECKING:
     from ...clock import Callback, Clock, Timer
-    from ...settings.broker_config import BrokerConfig
     from ...coordinators.background_writes import Writes
+    from ...settings.broker_config import BrokerConfig
     from ..group_records import GroupMetadata
 
 logger = logging.getLogger("kmini.groups")

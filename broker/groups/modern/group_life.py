@@ -24,10 +24,10 @@ from .timers import MemberTimers, Wait
 
 if TYPE_CHECKING:
     from ...clock import Clock
+    from ...coordinators.background_writes import Writes
     from ...coordinators.coordinator_topic import AppendedBatch
     from ...settings.broker_config import BrokerConfig
     from ...settings.group_config import GroupConfig
-    from ...coordinators.background_writes import Writes
     from ..classic.classic_groups import ClassicGroups
     from ..group_store import GroupStore
     from ..groups_by_partition import Shards

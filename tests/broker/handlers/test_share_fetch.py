@@ -1,4 +1,5 @@
-"""ShareFetch (KIP-932): share sessions, what the answer names, waits. What becomes of records is in `tests/broker/share_fetch/`."""
+"""ShareFetch (KIP-932): share sessions, what the answer names, waits. What becomes of records is in
+`tests/broker/share_fetch/`."""
 
 from __future__ import annotations
 
@@ -85,8 +86,12 @@ async def test_forgotten_partitions_are_read_no_more(readers: ShareReaders) -> N
 
 async def test_unknown_topics_and_partitions_have_their_own_errors(readers: ShareReaders) -> None:
     Topic = ShareFetchRequest.Topic
-    unknown = Topic(topic_id=bytes(15) + b"1", partitions=[Topic.Partition(partition_index=0, acknowledgement_batches=[])])
-    missing = Topic(topic_id=readers.topic_id, partitions=[Topic.Partition(partition_index=9, acknowledgement_batches=[])])
+    unknown = Topic(
+        topic_id=bytes(15) + b"1", partitions=[Topic.Partition(partition_index=0, acknowledgement_batches=[])]
+    )
+    missing = Topic(
+        topic_id=readers.topic_id, partitions=[Topic.Partition(partition_index=9, acknowledgement_batches=[])]
+    )
     answer = await readers.fetch_raw("m", epoch=0, topics=[unknown, missing])
     told = {topic.topic_id: error_name(topic.partitions[0].error_code) for topic in answer.responses}
     assert told == {unknown.topic_id: "UNKNOWN_TOPIC_ID", readers.topic_id: "UNKNOWN_TOPIC_OR_PARTITION"}

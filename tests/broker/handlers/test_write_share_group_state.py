@@ -10,7 +10,12 @@ from support.broker.share_readers import ShareReaders, ask_about
 Topic = WriteShareGroupStateRequest.Topic
 EXAMPLE = WriteShareGroupStateRequest(
     group_id="readers",
-    topics=[Topic(topic_id=bytes(15) + b"1", partitions=[Topic.Partition(partition=0, state_epoch=1, leader_epoch=0, start_offset=0, state_batches=[])])],
+    topics=[
+        Topic(
+            topic_id=bytes(15) + b"1",
+            partitions=[Topic.Partition(partition=0, state_epoch=1, leader_epoch=0, start_offset=0, state_batches=[])],
+        )
+    ],
 )
 
 

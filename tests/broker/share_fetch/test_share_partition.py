@@ -71,7 +71,12 @@ class Window(RuleBasedStateMachine):
 
     @rule(member=MEMBERS, first=OFFSETS, size=st.integers(1, 8), types=st.data(), is_stored=st.sampled_from([0, 1, 2]))
     def acknowledge(self, member: str, first: int, size: int, types: Any, is_stored: int) -> None:
-        kinds = types.draw(st.one_of(st.lists(st.integers(0, 3), min_size=size, max_size=size), st.lists(st.integers(0, 3), min_size=1, max_size=1)))
+        kinds = types.draw(
+            st.one_of(
+                st.lists(st.integers(0, 3), min_size=size, max_size=size),
+                st.lists(st.integers(0, 3), min_size=1, max_size=1),
+            )
+        )
         before = self.states()
         try:
             change = self.window.acknowledge(member, [Acknowledgement(first, first + size - 1, kinds)], LIMIT, None)
@@ -144,7 +149,12 @@ TestWindow = Window.TestCase
 def test_gaps_of_a_stored_state_are_delivered_anew() -> None:
     window = SharePartition(0, 2, [Run(4, 5, ACKNOWLEDGED, 1), Run(8, 8, AVAILABLE, 1)])
     got = window.acquire("m", window.next_fetch_offset, [(0, 11)], limits(0))
-    assert [(record.first, record.last, record.count) for record in got] == [(2, 3, 1), (6, 7, 1), (8, 8, 2), (9, 11, 1)]
+    assert [(record.first, record.last, record.count) for record in got] == [
+        (2, 3, 1),
+        (6, 7, 1),
+        (8, 8, 2),
+        (9, 11, 1),
+    ]
 
 
 def test_offsets_that_are_not_in_the_log_any_more_are_acquired_with_the_next_records() -> None:

@@ -1,4 +1,4 @@
-"""The states of share partitions in `__share_group_state`: fences, snapshots, loading, and what is deleted (KIP-932)."""
+"""The states of share partitions in `__share_group_state`: fences, snapshots, loading, deletion (KIP-932)."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ async def test_older_leaders_and_states_are_fenced_also_where_a_state_began_anew
         await coordinator.summary(key, 4)
 
 
-async def test_a_partition_that_there_is_not_is_refused(
-    coordinator: ShareCoordinator, key: SharePartitionKey
-) -> None:
+async def test_a_partition_that_there_is_not_is_refused(coordinator: ShareCoordinator, key: SharePartitionKey) -> None:
     with pytest.raises(UnknownTopicOrPartition):
         await coordinator.initialize(key._replace(partition=1), 1, 0)
     with pytest.raises(UnknownTopicOrPartition):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,12 +27,12 @@ def test_the_higher_count_wins_then_the_higher_state_and_equal_neighbours_are_on
         found = merged(found, written, NO_OFFSET)
         for run in written:
             for offset in range(run.first, run.last + 1):
-                model[offset] = max(model.get(offset, (0, 0)), (run.count, run.state))
+                model[offset] = max(model.get(offset, (0, 0)), (run.delivery_count, run.state))
     found = merged(found, [], start)
     expected = {offset: value for offset, value in model.items() if offset >= start}
     assert {
-        offset: (run.count, run.state) for run in found for offset in range(run.first, run.last + 1)
+        offset: (run.delivery_count, run.state) for run in found for offset in range(run.first, run.last + 1)
     } == expected
-    for run, following in zip(found, found[1:], strict=False):
+    for run, following in pairwise(found):
         assert run.last < following.first
         assert run.last + 1 < following.first or run[2:] != following[2:]
