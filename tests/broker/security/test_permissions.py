@@ -55,6 +55,8 @@ def versions_for(need: Need) -> list[int]:
     described = ("ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe")
     if api in described and permission.resource_type is ResourceType.TOPIC:
         return []  # those of the members, or of the topology: tests/broker/handlers/ of these
+    if api == "DeleteShareGroupOffsets" and permission.resource_type is ResourceType.TOPIC:
+        return []  # the group is looked for first: tests/broker/handlers/test_delete_share_group_offsets.py
     if api == "DescribeLogDirs":
         return [version for version in versions if version >= 3]  # before, nothing can be said
     return versions
