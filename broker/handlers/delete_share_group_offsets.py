@@ -32,7 +32,7 @@ async def guard(call: Call) -> Answer:
     if not call.may(delete_group, request.group_id):
         return Answer(error_code=delete_group.code)
     request.topics, denied = call.split(read_topic, request.topics, lambda topic: topic.topic_name)
-    answer = await call.serve() if request.topics or not denied else Answer()
+    answer = await call.serve()
     if not answer.error_code:
         answer.responses += [Answer.Topic(topic_name=topic.topic_name, error_code=read_topic.code) for topic in denied]
     return answer

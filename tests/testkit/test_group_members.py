@@ -1,4 +1,5 @@
-"""Members of streams groups, as an embedded broker tells of them; other members are in test_group_handle.py."""
+"""Members of streams groups and share groups, as an embedded broker tells of them; other members are in
+test_group_handle.py."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import pytest
 from kmini import Broker
 from kmini.protocol.errors import NONE
 from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kmini.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kmini.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.testing import Wire
@@ -69,3 +71,26 @@ def test_a_member_that_has_just_joined_has_nothing(broker: Broker) -> None:
     group.put_current("m1", None)
     (member,) = instances(core, group)
     assert (member.assignment, member.target, member.epoch) == ((), (), 0)
+
+
+# --- share groups
+
+
+def test_a_member_of_a_share_group_has_its_topics_and_epochs(broker: Broker) -> None:
+    request = ShareGroupHeartbeatRequest(
+        group_id="sharers", member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+    )
+    with Wire(broker.bootstrap_servers) as wire:
+        assert wire.ask(FindCoordinatorRequest(key="sharers", key_type=0), 3).error_code == NONE
+        assert wire.ask(request, 1).error_code == NONE
+    core = broker._operations.any_broker()
+    core.groups.groups["sharers"].put_target("m", {core.controller.topics["t"].id: frozenset({1})})
+    group = broker.group("sharers").describe()
+    assert (group.kind, group.state, group.generation, group.assignment_epoch) == ("share", "Stable", 2, 2)
+    assert group.protocol == "simple"
+    (member,) = group.members
+    assert (member.member_id, member.protocol, member.topics, member.epoch) == ("m", "share", ("t",), 2)
+    assert (member.assignment, member.target) == ((), (TopicPartition("t", 1),))
+    assert broker.group("sharers").lag() == {}
+    broker.group("sharers").expel("m")
+    assert broker.group("sharers").describe().state == "Empty"

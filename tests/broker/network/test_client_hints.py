@@ -49,13 +49,17 @@ def ask_in_vain(broker: Broker, api_key: int, version: int, client: bytes = b"bi
 
 def test_a_request_that_is_not_served_is_told_once_per_client_and_api(broker: Broker, hints: Hints) -> None:
     for version in (1, 2):
-        ask_in_vain(broker, 78, version)
-    ask_in_vain(broker, 76, 1)
-    ask_in_vain(broker, 78, 1, b"shipping")
+        ask_in_vain(broker, 81, version)
+    ask_in_vain(broker, 80, 1)
+    ask_in_vain(broker, 81, 1, b"shipping")
     then = "its connection is closed, as by Apache Kafka; the answer to ApiVersions has what is served"
     assert hints() == [
         f"client {client} at 127.0.0.1 asks for {api} v1, which is not served: {then}"
-        for client, api in (("billing", "ShareFetch"), ("billing", "ShareGroupHeartbeat"), ("shipping", "ShareFetch"))
+        for client, api in (
+            ("billing", "RemoveRaftVoter"),
+            ("billing", "AddRaftVoter"),
+            ("shipping", "RemoveRaftVoter"),
+        )
     ]
 
 

@@ -57,6 +57,8 @@ def versions_for(need: Need) -> list[int]:
     described = ("ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe")
     if api in described and permission.resource_type is ResourceType.TOPIC:
         return []  # those of the members, or of the topology: tests/broker/handlers/ of these
+    if api == "DeleteShareGroupOffsets" and permission.resource_type is ResourceType.TOPIC:
+        return []  # the group is looked for first: tests/broker/handlers/test_delete_share_group_offsets.py
     if api == "ShareAcknowledge" and permission.resource_type is ResourceType.TOPIC:
         return []  # it needs a share session first
     if api == "DescribeLogDirs":

@@ -10,6 +10,7 @@ from kmini.broker.groups import group_records
 from kmini.broker.groups.consumer import consumer_group_records as records
 from kmini.broker.groups.modern import record_format
 from kmini.broker.groups.modern.topic_catalog import group_hash, topic_hash
+from kmini.broker.groups.share import share_group_records as share
 from kmini.broker.groups.streams import streams_group_records as streams
 from kmini.protocol import messages as m
 from kmini.protocol.messages.list_offsets import LATEST
@@ -27,6 +28,12 @@ VALUES: dict[int, type[Message]] = {
     records.TARGET_ASSIGNMENT_MEMBER: records.ConsumerGroupTargetAssignmentMemberValue,
     records.CURRENT_MEMBER_ASSIGNMENT: records.ConsumerGroupCurrentMemberAssignmentValue,
     records.REGULAR_EXPRESSION: records.ConsumerGroupRegularExpressionValue,
+    share.GROUP_METADATA: share.ShareGroupMetadataValue,
+    share.MEMBER_METADATA: share.ShareGroupMemberMetadataValue,
+    share.TARGET_ASSIGNMENT_METADATA: share.ShareGroupTargetAssignmentMetadataValue,
+    share.TARGET_ASSIGNMENT_MEMBER: share.ShareGroupTargetAssignmentMemberValue,
+    share.CURRENT_MEMBER_ASSIGNMENT: share.ShareGroupCurrentMemberAssignmentValue,
+    share.STATE_PARTITION_METADATA: share.ShareGroupStatePartitionMetadataValue,
     streams.GROUP_METADATA: streams.StreamsGroupMetadataValue,
     streams.MEMBER_METADATA: streams.StreamsGroupMemberMetadataValue,
     streams.TARGET_ASSIGNMENT_METADATA: streams.StreamsGroupTargetAssignmentMetadataValue,
