@@ -62,8 +62,8 @@ class SchemaRegistry:
 
     def id_of(self, subject: str, schema: str) -> int | None:
         """The id of an Avro schema in a subject; None if it has no version of it."""
-        found = self._asked(f"/subjects/{quote(subject, safe='')}", {"schema": schema}, missing={})
-        return found.get("id")
+        found = self._asked(f"/subjects/{quote(subject, safe='')}", {"schema": schema}, missing={"id": None})
+        return None if found["id"] is None else int(found["id"])
 
     def _version(self, subject: str, which: str) -> SchemaVersion:
         found = self._asked(f"/subjects/{quote(subject, safe='')}/versions/{which}")

@@ -21,7 +21,9 @@ from kmini import Broker
 from kmini.pipeline import Avro, Batches, DeadLetters, Pipeline, Stage, Topic
 from kmini.pipeline.connector import why_no_avro
 from kmini.pipeline.stages import running_pipeline
+from kmini.pipeline.stages.checkpoint_files import read_identity
 from kmini.pipeline.stages.running_pipeline import PipelineError
+from kmini.pipeline.stages.spark_checkpoint import LocalFiles
 from support.pipeline_cluster import WITHIN_S, Cluster, commits, same
 from support.until import until
 
@@ -103,12 +105,15 @@ def test_values_of_two_versions_are_read_as_one_and_written_for_other_clients(
         Topic("in", schema=Avro(), malformed=DeadLetters("dead")),
         Topic("out", schema=Avro(SECOND, registers=True)),
     ]
-    piped(Stage("s", doubled, "in", "out"), topics=topics).run(available_now=True, spark=spark)
+    pipeline = piped(Stage("s", doubled, "in", "out"), topics=topics)
+    pipeline.run(available_now=True, spark=spark)
     assert served.values("out") == [{"id": 1, "price": 14}, {"id": None, "price": 14}, None, {"id": 2, "price": 6}]
     dead = cluster.records("dead")
     assert [one.value() for one in dead] == malformed
     assert ("kmini.malformed.offset", b"3") in dead[0].headers()
     assert ("kmini.malformed.reason", b"the value is no Avro of subject in-value") in dead[0].headers()
+    read_as = read_identity(LocalFiles(pipeline.checkpoint_of(pipeline.stages[1])))["schema"]
+    assert json.loads(read_as) == json.loads(SECOND)  # another one is refused while the stages are at different records
 
 
 def test_a_running_stage_takes_a_version_that_is_registered_then(
