@@ -158,7 +158,9 @@ def _readable(spark: SparkSession, topic: Topic, values: AvroValues) -> dict[str
 
 
 def _around(schema: str) -> str:
-    return json.dumps({"type": "record", "name": "kmini", "fields": [{"name": VALUE, "type": json.loads(schema)}]})
+    return json.dumps(
+        {"type": "record", "name": "kmini_value", "fields": [{"name": VALUE, "type": json.loads(schema)}]}
+    )
 
 
 def _told(error: Any) -> str:
