@@ -96,8 +96,8 @@ kafka-39-jars:
 	    && touch .peers/kafka-3.9/lib/.complete || echo "could not fetch Apache Kafka 3.9: the test beside it will skip"; \
 	else echo "no java or no mvn: the test beside Apache Kafka 3.9 will skip"; fi
 
-# The connector of the installed release of Spark. Four jars, 10 MB.
-spark-jars: $(VENV)/installed-test ## fetch Spark's Kafka connector into the user's cache
+# The connector of the installed release of Spark, and its functions for Avro. Five jars, 10 MB.
+spark-jars: $(VENV)/installed-test ## fetch Spark's Kafka connector and its Avro functions into the user's cache
 	@$(BIN)/kmini pipeline jars >/dev/null || echo "no connector of Spark for Kafka: the tests that need it will skip"
 
 # A client from before record batches, in a folder of its own beside the one that is installed.

@@ -145,8 +145,9 @@ def show_pipeline(file: str) -> None:
 def jars() -> None:
     """Fetch the jars that Spark needs to speak to Kafka, unless they are there, and print them.
 
-    They are Spark's Kafka connector and three it needs, 10 MB, of the installed release of Spark. They lie in
-    KMINI_SPARK_JARS, or in a folder of that release in the user's cache, where `kmini pipeline run` finds them.
+    They are Spark's Kafka connector, three it needs, and Spark's functions for Avro, 10 MB, of the installed release of
+    Spark. They lie in KMINI_SPARK_JARS, or in a folder of that release in the user's cache, where `kmini pipeline run`
+    finds them.
 
     \b
     spark-submit --jars "$(kmini pipeline jars)" pipeline.py

@@ -1,7 +1,7 @@
 """Data pipelines and audits on Spark, over kmini or Apache Kafka; nothing here needs the broker."""
 
 from .clients import Kafka
-from .stages.declaration import Batches, DeadLetters, DeclarationError, Files, Stage, Topic
+from .stages.declaration import Avro, Batches, DeadLetters, DeclarationError, Files, Stage, Topic
 from .stages.pipeline import Pipeline
 
-__all__ = ["Batches", "DeadLetters", "DeclarationError", "Files", "Kafka", "Pipeline", "Stage", "Topic"]
+__all__ = ["Avro", "Batches", "DeadLetters", "DeclarationError", "Files", "Kafka", "Pipeline", "Stage", "Topic"]

@@ -23,6 +23,9 @@ PEM = {
 }
 """Names of TLS settings in Java's clients, for stores of type PEM, and in librdkafka."""
 
+OF_THE_REGISTRY = ("schema.registry.", "basic.auth.")
+"""Prefixes of settings for the schema registry, of which Kafka's clients know nothing."""
+
 PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
 """Login modules with a user and a password. A shaded Kafka client has them in another package."""
 
@@ -40,7 +43,8 @@ class Kafka:
 
     bootstrap_servers: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the clients, by the names of Java's clients: security.protocol, sasl.jaas.config, ..."""
+    """Settings of the clients, by the names of Java's clients: security.protocol, sasl.jaas.config, ... Also those of
+    the schema registry, by the names of Confluent's serializers: schema.registry.url, basic.auth.user.info."""
     admin_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of the admin client only, by librdkafka's names, that cannot be derived from `settings`."""
 
@@ -54,7 +58,8 @@ class Kafka:
 
     def spark_options(self) -> dict[str, str]:
         """The settings as options of Spark's Kafka source and sink."""
-        prefixed = {f"kafka.{key}": value for key, value in self.settings.items()}
+        ours = {key: value for key, value in self.settings.items() if not key.startswith(OF_THE_REGISTRY)}
+        prefixed = {f"kafka.{key}": value for key, value in ours.items()}
         return prefixed | {"kafka.bootstrap.servers": self.servers}
 
     def admin_config(self) -> dict[str, str]:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from .connector import AVRO_NAME, NO_AVRO, connector_jars, why_no_avro, why_no_connector
 from .connector import NAME as CONNECTOR_NAME
-from .connector import connector_jars, why_no_connector
 
 ARTIFACTS = "artifacts"
 """The folder that Spark makes where it runs, for files of its sessions, and leaves behind."""
@@ -64,6 +64,7 @@ def spark_session(
     master: str = "local[*]",
     settings: Mapping[str, str] | None = None,
     needs_kafka: bool = True,
+    needs_avro: bool = False,
 ) -> SparkSession:
     """The session of this process, started where there is none.
 
@@ -72,16 +73,19 @@ def spark_session(
     `connector_jars`. A master elsewhere has executors that must reach this machine: the session then listens where
     Spark decides, or as `settings` say (`spark.driver.host`).
 
-    Raises `SparkUnavailableError` where there is no Java, where the master does not answer, and where the connector is
-    missing and neither `settings` name one (`spark.jars`, `spark.jars.packages`) nor `needs_kafka` is False.
+    Raises `SparkUnavailableError` where there is no Java, where the master does not answer, and where the connector
+    (unless `needs_kafka` is False) or Avro (if `needs_avro`) is missing and `settings` do not name it (`spark.jars`,
+    `spark.jars.packages`).
     """
     builder = SparkSession.builder.appName(app_name)
     settings = dict(settings or {})
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         master = settings.get("spark.master", master)
         reason = why_unavailable(master)
-        if not _names_connector(settings):
+        if not _names(CONNECTOR_NAME, settings):
             reason = reason or (why_no_connector() if needs_kafka else None)
+            if needs_avro and not _names(AVRO_NAME, settings):
+                reason = reason or why_no_avro()
             jars = [*map(str, connector_jars()), settings.get("spark.jars", "")]
             settings["spark.jars"] = ",".join(filter(None, jars))
         if reason:
@@ -95,10 +99,20 @@ def spark_session(
     session = builder.getOrCreate()
     if is_ours:
         session._jvm.java.io.File(ARTIFACTS).deleteOnExit()  # type: ignore[union-attr]  # if nothing is in it then
+    if needs_avro:
+        require_avro(session)
     return session
 
 
-def _names_connector(settings: Mapping[str, str]) -> bool:
-    """Whether the caller brings a connector."""
+def require_avro(session: SparkSession) -> None:
+    """Raise `SparkUnavailableError` if a session has no functions for Avro."""
+    from py4j.java_gateway import JavaClass
+
+    if not isinstance(session._jvm.org.apache.spark.sql.avro.functions, JavaClass):  # type: ignore[union-attr]
+        raise SparkUnavailableError(NO_AVRO)
+
+
+def _names(name: str, settings: Mapping[str, str]) -> bool:
+    """Whether the caller brings jars of that name."""
     given = [settings.get(key, "") for key in ("spark.jars", "spark.jars.packages")]
-    return CONNECTOR_NAME in " ".join([*given, os.environ.get("PYSPARK_SUBMIT_ARGS", "")])
+    return name in " ".join([*given, os.environ.get("PYSPARK_SUBMIT_ARGS", "")])

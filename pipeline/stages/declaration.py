@@ -14,6 +14,7 @@ This module imports no Spark: a declaration is checked when it is made, before a
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,6 +56,22 @@ class DeclarationError(Exception):
     """A pipeline cannot be run as it is declared; the message names stage and topic."""
 
 
+class SchemaError(Exception):
+    """A schema that Spark cannot read, or a DataFrame that is not as the schema of its topic says."""
+
+
+@dataclass(frozen=True)
+class Avro:
+    """Values in Avro, as Confluent's serializers write them, by the versions of the subject TOPIC-value in the schema
+    registry. Its address is the setting `schema.registry.url` of `Kafka`."""
+
+    schema: str | None = None
+    """The record, as JSON, that stages read values as, whatever version they were written with, and write them by.
+    None: the latest version of the subject when the pipeline starts."""
+    registers: bool = False
+    """Whether the start registers `schema`. Otherwise a subject whose topic is written must have it."""
+
+
 @dataclass(frozen=True)
 class DeadLetters:
     """Malformed records of a topic go to another topic of the pipeline: key, value, headers and timestamp as they were,
@@ -79,9 +96,9 @@ class Topic:
     reads it, and its `cleanup.policy` is not `compact`."""
     consumer_groups: Sequence[str] = ()
     """Groups outside the pipeline that read the topic too: records they have not committed are not purged."""
-    schema: str | None = None
-    """The fields of a value, a JSON object, as Spark's DDL: "user string, at timestamp". Stages then read and write
-    `value` as a struct of them. None: `value` is bytes."""
+    schema: str | Avro | None = None
+    """The fields of a value, a JSON object, as Spark's DDL: "user string, at timestamp"; or `Avro`. Stages then read
+    and write `value` as a struct. None: `value` is bytes."""
     malformed: Literal["stop"] | DeadLetters = "stop"
     """What becomes of a record whose value is not as `schema` says: it stops the stages that read it, or is written to
     a topic of dead letters and left out."""
@@ -318,8 +335,7 @@ def _check_topics(pipeline: PipelineDeclaration) -> None:
             raise DeclarationError(f"topic {topic.name!r} has {topic.partitions} partitions: at least 1")
         if isinstance(topic.consumer_groups, str):
             raise DeclarationError(f"topic {topic.name!r}: consumer_groups is a list, ({topic.consumer_groups!r},)")
-        if topic.schema is not None and not topic.schema.strip():
-            raise DeclarationError(f'topic {topic.name!r} has an empty schema: "user string, at timestamp"')
+        _check_schema(topic)
         if topic.malformed != "stop" and not isinstance(topic.malformed, DeadLetters):
             raise DeclarationError(
                 f'topic {topic.name!r}: malformed={topic.malformed!r} is neither "stop" nor DeadLetters'
@@ -334,6 +350,26 @@ def _check_topics(pipeline: PipelineDeclaration) -> None:
                 )
         if topic.purge and not pipeline.readers(topic.name):
             raise DeclarationError(f"topic {topic.name!r} is to be purged, and no stage reads it")
+
+
+def _check_schema(topic: Topic) -> None:
+    if isinstance(topic.schema, Avro):
+        if topic.schema.schema is not None and not _is_record(topic.schema.schema):
+            raise DeclarationError(f"topic {topic.name!r}: its Avro schema is no record in JSON")
+        if topic.schema.registers and topic.schema.schema is None:
+            raise DeclarationError(f"topic {topic.name!r} registers an Avro schema, and declares none")
+    elif topic.schema is not None and not isinstance(topic.schema, str):
+        raise DeclarationError(f"topic {topic.name!r}: schema={topic.schema!r} is neither fields as text nor Avro()")
+    elif topic.schema is not None and not topic.schema.strip():
+        raise DeclarationError(f'topic {topic.name!r} has an empty schema: "user string, at timestamp"')
+
+
+def _is_record(schema: str) -> bool:
+    try:
+        found = json.loads(schema)
+    except (ValueError, TypeError):
+        return False
+    return isinstance(found, dict) and found.get("type") == "record"
 
 
 def _check_options(pipeline: PipelineDeclaration) -> None:

@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..admin import Admin, AdminError, TopicDescription
+from ..schema_registry import RegistryError, SchemaRegistry
+from .avro_values import NEWER_SCHEMA, AvroValues, asked_again, avro_values
 from .checkpoint_files import checkpoint_files, read_identity, write_identity
 from .checkpoint_lock import CheckpointInUseError, CheckpointLease, CheckpointLock, lock_checkpoint
-from .declaration import Batches, DeadLetterStage, Files, PipelineDeclaration, Stage
+from .declaration import Avro, Batches, DeadLetterStage, Files, PipelineDeclaration, SchemaError, Stage
 from .declared_topics import TopicRefusedError, prepare_topics
 from .durable import stage_sync
 from .pipeline_progress import LateRows, Progress, StageProgress, Watcher, stage_progress, topic_progress
@@ -27,7 +29,7 @@ from .purge import GroupConsumer, Purger, PurgeThread, StageConsumer, TopicConsu
 from .spark_checkpoint import CheckpointError, CheckpointFiles, read_planned, read_processed
 from .topic_frames import for_sink, from_topic
 from .topic_owner import Owner, TopicOwnedError, TopicOwnership
-from .topic_schemas import SchemaError, dead_letters, decoded, encoded
+from .topic_schemas import dead_letters, decoded, encoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +47,10 @@ LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
 """Options of Spark's Kafka source that limit a micro-batch."""
 FINISH_BATCH_S = 10.0
 """Seconds that a stopped stage may take to finish its micro-batch; a batch that is cut off runs again later."""
+
+
+REFUSALS = (AdminError, CheckpointInUseError, CheckpointError, RegistryError, TopicOwnedError, TopicRefusedError)
+"""Errors that a start tells in one sentence."""
 
 
 class PipelineError(Exception):
@@ -95,12 +101,15 @@ class Running:
         self._thread: PurgeThread | None = None
         self._purger: Purger | None = None
         self._has_failed_to_report = False
+        self._avro: dict[str, AvroValues] = {}
+        """What the registry has of each topic with Avro values."""
         try:
-            admin = Admin(pipeline.kafka)
+            self._admin = admin = Admin(pipeline.kafka)
             cluster_id = admin.cluster_id()
             topics = prepare_topics(pipeline, admin, apply=apply)
+            self._avro |= {n: self._avro_of(n) for n in topics if isinstance(pipeline.topic(n).schema, Avro)}
             self._check_stop()
-            self._spark = spark or _session(pipeline)
+            self._spark = _session(pipeline, spark, needs_avro=bool(self._avro))
             when_spark_runs()
             self._frames = {stage.name: self._frame(stage) for stage in self._stages}
             files = {stage.name: self._checkpoint(stage) for stage in self._stages}
@@ -115,7 +124,7 @@ class Running:
             self._thread.start()
             self._start_ready()
             self._check_stop()
-        except (AdminError, CheckpointInUseError, CheckpointError, TopicOwnedError, TopicRefusedError) as error:
+        except REFUSALS as error:
             self.stop()
             raise PipelineError(f"pipeline {pipeline.name!r}: {error}") from error
         except StoppedAtStart:
@@ -170,8 +179,13 @@ class Running:
         for stage in self._stages:
             query = self._queries.get(stage.name)
             if query is not None and not query.isActive and (error := query.exception()) is not None:
+                told = reason(str(error))
+                if NEWER_SCHEMA in told and not self._stops_writing.is_set():
+                    log.info("%s begins again, because the record at %s", stage, told)
+                    self._begin_with_newer_schemas(stage)
+                    continue
                 log.error("%s failed:\n%s", stage, error)
-                raise PipelineError(f"{stage} failed: {reason(str(error))}") from None
+                raise PipelineError(f"{stage} failed: {told}") from None
 
     def progress(self) -> Progress:
         stages: list[StageProgress] = []
@@ -259,7 +273,7 @@ class Running:
             return frame
         topic = self.pipeline.topic(stage.topic_written)
         try:
-            return for_sink(frame if topic.schema is None else encoded(frame, topic))
+            return for_sink(frame if topic.schema is None else encoded(frame, topic, self._avro.get(topic.name)))
         except (SchemaError, ValueError) as error:
             raise PipelineError(f"{stage} failed: {error}") from None
 
@@ -269,9 +283,32 @@ class Running:
         if topic.schema is None:
             return frame
         try:
-            return dead_letters(frame, topic) if isinstance(stage, DeadLetterStage) else decoded(frame, topic)
+            read = dead_letters if isinstance(stage, DeadLetterStage) else decoded
+            return read(frame, topic, self._avro.get(source))
         except SchemaError as error:
             raise PipelineError(f"{stage} failed: {error}") from None
+
+    def _avro_of(self, topic: str) -> AvroValues:
+        """What the registry has now. Values of a running pipeline are read as before. Raises `AdminError` and
+        `RegistryError`."""
+        described = self._admin.describe([topic])[topic]
+        if described is None:
+            raise AdminError("UNKNOWN_TOPIC_OR_PARTITION", "it is gone", f"topic {topic}")
+        ends = self._admin.end_offsets(topic, len(described.partitions))  # before the registry is asked
+        registry = SchemaRegistry(self.pipeline.kafka.settings)
+        if topic in self._avro:
+            return asked_again(self._avro[topic], registry, ends)
+        is_written = any(stage.topic_written == topic for stage in self._stages)
+        return avro_values(self.pipeline.topic(topic), registry, ends, is_written=is_written)
+
+    def _begin_with_newer_schemas(self, stage: Stage) -> None:
+        try:
+            self._avro |= {name: self._avro_of(name) for name in stage.topics_read if name in self._avro}
+        except (AdminError, RegistryError) as error:
+            raise PipelineError(f"{stage} failed: {error}") from None
+        self._frames[stage.name] = self._frame(stage)
+        available_now = self._available_now and stage not in self._waiting
+        self._queries[stage.name] = self._begin(stage, available_now=available_now)
 
     def _checkpoint(self, stage: Stage) -> CheckpointFiles:
         """Lock a stage's checkpoint."""
@@ -301,16 +338,20 @@ class Running:
                 "pipeline_id": owner.id,
             }
             if isinstance(stage, DeadLetterStage):
-                identity["schema"] = pipeline.topic(stage.topics_read[0]).schema
+                identity["schema"] = self._schema_of(stage.topics_read[0])
             write_identity(files[stage.name], identity)
         return owner
+
+    def _schema_of(self, topic: str) -> str:
+        """The schema that values of a topic are read as."""
+        return self._avro[topic].reader if topic in self._avro else str(self.pipeline.topic(topic).schema)
 
     def _check_schema(self, stage: DeadLetterStage, files: Mapping[str, CheckpointFiles]) -> None:
         """Raise `PipelineError` if the schema of a topic with dead letters is another one than before, and its readers
         have not processed the same records: a record that the former schema refuses and the new one takes would be left
         out by one stage and written by none."""
         (topic,) = stage.topics_read
-        former, schema = read_identity(files[stage.name]).get("schema"), self.pipeline.topic(topic).schema
+        former, schema = read_identity(files[stage.name]).get("schema"), self._schema_of(topic)
         readers = self.pipeline.readers(topic)
         processed = [StageConsumer(reader.name, files[reader.name]).processed(topic) for reader in readers]
         if former not in (None, schema) and any(one != processed[0] for one in processed):
@@ -380,8 +421,9 @@ class Running:
         return write
 
 
-def _session(pipeline: PipelineDeclaration) -> SparkSession:
-    from ..session import SparkUnavailableError, spark_session
+def _session(pipeline: PipelineDeclaration, spark: SparkSession | None, *, needs_avro: bool) -> SparkSession:
+    """The given session, or one that is started."""
+    from ..session import SparkUnavailableError, require_avro, spark_session
 
     settings = {
         "spark.log.level": "ERROR",
@@ -390,7 +432,11 @@ def _session(pipeline: PipelineDeclaration) -> SparkSession:
         **pipeline.spark_settings,
     }
     try:
-        return spark_session(pipeline.name, settings=settings)
+        if spark is None:
+            return spark_session(pipeline.name, settings=settings, needs_avro=needs_avro)
+        if needs_avro:
+            require_avro(spark)
+        return spark
     except SparkUnavailableError as error:
         raise PipelineError(str(error)) from error
 

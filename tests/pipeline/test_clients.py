@@ -32,6 +32,12 @@ def test_where_brokers_are_is_said_by_the_file_or_else_by_the_environment(monkey
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="p\\"w;=";'
 
 
+def test_settings_of_the_registry_go_to_no_client_of_kafka() -> None:
+    kafka = Kafka("b:1", {"schema.registry.url": "http://r:8081", "basic.auth.user.info": "ann:secret"})
+    assert kafka.spark_options() == {"kafka.bootstrap.servers": "b:1"}
+    assert kafka.admin_config() == {"bootstrap.servers": "b:1"}
+
+
 def test_who_to_be_is_said_once_for_both_kinds_of_clients() -> None:
     settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": JAAS}
     settings |= {"ssl.truststore.location": "ca.pem", "ssl.truststore.type": "PEM"}

@@ -17,6 +17,7 @@ from kmini.cli import kmini
 from kmini.pipeline import connector, session
 
 JAR = f"{connector.NAME}-{pyspark.__version__}.jar"
+AVRO_JAR = f"{connector.AVRO_NAME}-{pyspark.__version__}.jar"
 TOLD = f"Spark {pyspark.__version__} has no Kafka connector in"
 
 
@@ -37,11 +38,20 @@ class Ivy:
     def __call__(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         self.runs.append(command)
         (ivy,) = [part.partition("=")[2] for part in command if part.startswith("spark.jars.ivy=")]
-        names = [f"org.apache.spark_{JAR}", "org.apache.kafka_kafka-clients-3.9.0.jar", "org.slf4j_slf4j-api-9.9.9.jar"]
+        names = ["org.slf4j_slf4j-api-9.9.9.jar"]
+        if connector.CONNECTOR in self.packages():
+            names += [f"org.apache.spark_{JAR}", "org.apache.kafka_kafka-clients-3.9.0.jar"]
+        if connector.AVRO in self.packages():
+            names += [f"org.apache.spark_{AVRO_JAR}"]
         (Path(ivy) / "jars").mkdir()
         for name in names:
             (Path(ivy) / "jars" / name).write_text(name)
         return subprocess.CompletedProcess(command, 1 if self.error else 0, "", self.error)
+
+    def packages(self) -> list[str]:
+        """Those that the last run was to fetch."""
+        last = self.runs[-1]
+        return last[last.index("--packages") + 1].split(",")
 
 
 def test_each_release_of_spark_has_a_folder_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,11 +67,22 @@ def test_what_spark_has_itself_is_not_put_beside_the_connector(folder: Path, mon
     ivy = Ivy()
     monkeypatch.setattr(connector.subprocess, "run", ivy)
     jars = connector.fetch_connector()
-    assert [jar.name for jar in jars] == ["kafka-clients-3.9.0.jar", JAR]
+    assert [jar.name for jar in jars] == ["kafka-clients-3.9.0.jar", AVRO_JAR, JAR]
     assert sorted(folder.iterdir()) == jars
-    assert connector.CONNECTOR in ivy.runs[0]
+    assert ivy.packages() == [connector.CONNECTOR, connector.AVRO]
     assert connector.fetch_connector() == jars
     assert len(ivy.runs) == 1
+
+
+def test_a_folder_that_has_the_connector_only_gets_the_functions_for_avro(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    (folder / JAR).write_text("as it is")
+    ivy = Ivy()
+    monkeypatch.setattr(connector.subprocess, "run", ivy)
+    assert [jar.name for jar in connector.fetch_connector()] == [AVRO_JAR, JAR]
+    assert ivy.packages() == [connector.AVRO]
 
 
 def test_a_fetch_that_fails_says_why(
@@ -73,7 +94,7 @@ def test_a_fetch_that_fails_says_why(
         kmini.main(["pipeline", "jars"], prog_name="kmini")
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
-        f"kmini: {connector.CONNECTOR} could not be fetched: [unresolved dependency: x: not found]\n"
+        f"kmini: {connector.CONNECTOR},{connector.AVRO} could not be fetched: [unresolved dependency: x: not found]\n"
     )
     assert connector.connector_jars() == []
 
@@ -95,12 +116,12 @@ def test_jars_of_the_same_minor_release_are_taken(folder: Path, monkeypatch: pyt
 
 def test_the_command_prints_jars_as_spark_submit_takes_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder.mkdir()
-    for name in ("kafka-clients-3.9.0.jar", JAR):
+    for name in ("kafka-clients-3.9.0.jar", AVRO_JAR, JAR):
         (folder / name).touch()
     with pytest.raises(SystemExit) as ended:
         kmini.main(["pipeline", "jars"], prog_name="kmini")
     assert ended.value.code == 0
-    assert capsys.readouterr().out == f"{folder}/kafka-clients-3.9.0.jar,{folder}/{JAR}\n"
+    assert capsys.readouterr().out == f"{folder}/kafka-clients-3.9.0.jar,{folder}/{AVRO_JAR},{folder}/{JAR}\n"
 
 
 class Builder:
@@ -151,6 +172,25 @@ def test_a_missing_connector_is_told_before_spark_starts(folder: Path, no_sessio
         session.spark_session()
     assert str(refused.value) == f"{TOLD} {folder}: `kmini pipeline jars` fetches it, in 10 MB"
     assert settings_of(needs_kafka=False)["spark.jars"] == ""
+
+
+def test_missing_functions_for_avro_are_told_before_spark_starts_where_they_are_needed(
+    folder: Path, no_session: None
+) -> None:
+    folder.mkdir()
+    (folder / JAR).touch()
+    with pytest.raises(session.SparkUnavailableError) as refused:
+        session.spark_session(needs_avro=True)
+    assert str(refused.value) == (
+        f"Spark {pyspark.__version__} has no spark-avro_2.13, for values in Avro: `kmini pipeline jars` fetches it"
+    )
+    assert settings_of()["spark.jars"] == str(folder / JAR)
+
+
+def test_a_session_that_has_no_functions_for_avro_is_refused(no_session: None) -> None:
+    """One that is there already, or whose caller named other jars: it has a package of that name, and no class."""
+    with pytest.raises(session.SparkUnavailableError, match=r"has no spark-avro_2\.13"):
+        session.require_avro(Builder())  # type: ignore[arg-type]
 
 
 def test_a_connector_that_the_caller_names_is_enough(folder: Path, no_session: None) -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
 
 from kmini import Broker
-from kmini.pipeline import Batches, DeadLetters, DeclarationError, Pipeline, Stage, Topic
+from kmini.pipeline import Avro, Batches, DeadLetters, DeclarationError, Pipeline, Stage, Topic
 from kmini.pipeline.stages.running_pipeline import PipelineError, reason
 from kmini.pipeline.stages.topic_schemas import decoded
 from support.pipeline_cluster import WITHIN_S, Cluster, commits, same
@@ -216,6 +216,10 @@ def test_the_stage_of_dead_letters_is_declared_once_however_often_a_pipeline_is_
     ("topics", "words"),
     [
         ([Topic("in", schema=" ")], "'in' has an empty schema"),
+        ([Topic("in", schema={"type": "record"})], "is neither fields as text nor Avro"),  # type: ignore[arg-type]
+        ([Topic("in", schema=Avro("{"))], "its Avro schema is no record in JSON"),
+        ([Topic("in", schema=Avro('"string"'))], "its Avro schema is no record in JSON"),
+        ([Topic("in", schema=Avro(registers=True))], "registers an Avro schema, and declares none"),
         ([Topic("in", malformed=DeadLetters("dead"))], "has dead letters and no schema"),
         ([Topic("in", schema="a int", malformed="skip")], "malformed='skip' is neither"),
         ([Topic("in", schema="a int", malformed=DeadLetters("in"))], "need a topic without a schema, not 'in'"),
