@@ -158,15 +158,6 @@ class Clock:
         timer._handle = asyncio.get_running_loop().call_later(max(due_ms - now_ms, 0) / 1000, self._fire, timer)
         return timer
 
-    async def pause(self, duration_ms: int) -> None:
-        """Wait on the timeline of liveness."""
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(duration_ms, lambda: None if over.done() else over.set_result(None), liveness=True)
-        try:
-            await over
-        finally:
-            timer.cancel()
-
     @property
     def moves_to_ms(self) -> int | None:
         """The log time to which the clock is being moved; None if it only runs."""

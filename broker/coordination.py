@@ -299,6 +299,8 @@ class Coordination:
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
+        if self._persister is not None:
+            self._persister.close()
         if self._share_partitions is not None:
             await self._share_partitions.stop()
         if self._transactions is not None:

@@ -223,7 +223,8 @@ class SharePartition:
                 self.records[index:index] = pieces
                 index += len(pieces)
                 acquired += pieces
-                self.end_offset = max(self.end_offset, end + 1)
+                if record is None:
+                    self._end_at(end, batches)
                 left -= end - position + 1
                 position = end + 1
                 continue
@@ -251,6 +252,14 @@ class SharePartition:
             position = record.last + 1
             index += 1
         return acquired
+
+    def _end_at(self, last: int, batches: Sequence[tuple[int, int]]) -> None:
+        """Let the window end after new records; the rest of their last batch is part of it, and available."""
+        end = batches[bisect_left(batches, last, key=lambda batch: batch[1])][1]
+        if last < end:
+            self.records.append(InFlight(last + 1, end, AVAILABLE, 0))
+            self._may_be_available = True
+        self.end_offset = end + 1
 
     def _insert_rest(self, index: int, offset: int) -> None:
         """Cut the records at `index` in two."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ...protocol.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
@@ -74,6 +76,14 @@ class Persister:
         self._topic = topic
         self._clock = clock
         self._peer = peer
+        self._pauses: set[asyncio.Future[None]] = set()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Try nothing again from now on."""
+        self._is_closed = True
+        for pause in self._pauses:
+            _end(pause)
 
     async def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> None:
         """Begin the state of a share partition, or begin it anew."""
@@ -119,10 +129,21 @@ class Persister:
             try:
                 return await ask(self._coordinator(key))
             except (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator):
-                if attempt == ATTEMPTS:
+                if attempt < ATTEMPTS and not self._is_closed:
+                    await self._pause()
+                if attempt == ATTEMPTS or self._is_closed:
                     raise
-                await self._clock.pause(PAUSE_MS)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _pause(self) -> None:
+        pause: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(PAUSE_MS, partial(_end, pause), liveness=True)
+        self._pauses.add(pause)
+        try:
+            await pause
+        finally:
+            self._pauses.discard(pause)
+            timer.cancel()
 
     def _coordinator(self, key: SharePartitionKey) -> ShareCoordinator:
         """The coordinator of a state. Raises CoordinatorNotAvailable."""
@@ -133,3 +154,8 @@ class Persister:
         if peer is None:
             raise CoordinatorNotAvailable(f"broker {node_id}, which coordinates the share partition, is away")
         return peer.share_coordinator
+
+
+def _end(pause: asyncio.Future[None]) -> None:
+    if not pause.done():
+        pause.set_result(None)

@@ -135,7 +135,7 @@ class Completion:
     async def _write_all(self, transaction: Transaction) -> bool:
         """Write the marker to every partition; False if this broker no longer coordinates the transaction."""
         while self._coordinator.has(transaction) and not self._coordinator.has_settled(transaction.transactional_id):
-            await self._clock.pause(RETRY_PAUSE_MS)  # the decision was loaded, and may be lost again
+            await self._pause()  # the decision was loaded, and may be lost again
         if not self._coordinator.has(transaction):
             return False
         entry = transaction.entry
@@ -155,7 +155,7 @@ class Completion:
                 peer_log.warning("no more markers for %s: %s", transaction, names)
                 return False
             if missing:
-                await self._clock.pause(RETRY_PAUSE_MS)
+                await self._pause()
             if not self._coordinator.has(transaction):
                 return False
         return True
@@ -197,7 +197,20 @@ class Completion:
                 if not error.retriable:
                     raise
                 peer_log.warning("the end of %s cannot be stored yet: %s", transaction, error)
-                await self._clock.pause(RETRY_PAUSE_MS)
+                await self._pause()
             else:
                 transaction.has_failed_fence = False
                 return
+
+    async def _pause(self) -> None:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(RETRY_PAUSE_MS, lambda: _settle(over), liveness=True)
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
