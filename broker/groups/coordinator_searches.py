@@ -53,6 +53,6 @@ class CoordinatorSearches:
             peer_log.info(
                 "client %s at %s has asked %d times in %d s for the coordinator of group %s, and no client has joined "
                 "it: its group protocol may be one that is not offered (group.coordinator.rebalance.protocols, "
-                "kmini.as.version; share groups are not served)",
+                "kmini.as.version)",
                 *(client_id or "without a name", host, OFTEN, (now_ms - seen.since_ms) // 1000, group_id),
             )

@@ -19,6 +19,7 @@ from kmini.broker.security.permission_kinds import Scope
 from kmini.broker.security.resources import AclOperation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol import scram
+from kmini.protocol.uuids import format_uuid
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.access_rules import STANDARD, acl
 from support.broker.permission_requests import (
@@ -49,6 +50,8 @@ SERVED_OTHERWISE = {
     "DescribeConfigs DESCRIBE_CONFIGS on GROUP": "groups have no settings here",
     "AlterConfigs ALTER_CONFIGS on GROUP": "groups have no settings here",
     "IncrementalAlterConfigs ALTER_CONFIGS on GROUP": "groups have no settings here",
+    "ShareFetch READ on GROUP": "without a wait Apache Kafka names no partition whose state it has not read",
+    "ShareFetch READ on TOPIC": "as above",
     "TxnOffsetCommit WRITE on TRANSACTIONAL_ID": "the transaction may still be ending, or not be there any more",
     "TxnOffsetCommit READ on GROUP": "as above",
     "TxnOffsetCommit READ on TOPIC": "as above",
@@ -135,7 +138,7 @@ def prepare(server: ServerProcess) -> bytes:
         for _ in range(600):  # until the coordinators are there and the last rule is known
             answers = [
                 wire.ask(m.FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
-                for kind, key in enumerate((GROUP, ID))
+                for kind, key in enumerate((GROUP, ID, f"{GROUP}:{format_uuid(created.topic_id)}:0"))
             ]
             found = m.OffsetFetchRequest.Group(group_id=GROUP, topics=[])
             answers.append(wire.ask(m.OffsetFetchRequest(group_id=GROUP, groups=[found])))

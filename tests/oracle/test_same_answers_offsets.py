@@ -14,6 +14,7 @@ from support.kafka_requests import create_topics, delete_topics, metadata, produ
 from support.offset_requests import (
     NO_ID,
     await_coordinator,
+    await_share_coordinator,
     await_transaction_coordinator,
     commit,
     delete,
@@ -86,6 +87,7 @@ def test_find_coordinator(same_answers: SameAnswers) -> None:
                 transcript.ask("a share group", find(group, version=version, key_type=2), version)
             if version >= 6:
                 share = f"{group}:a21pbmktdGVzdHMtb25lIQ:0"
+                await_share_coordinator(transcript._wire, share)
                 transcript.ask("the state of a share group", find(share, version=version, key_type=2), version)
             if version >= 4:
                 await_coordinator(transcript._wire, group + "b")

@@ -113,6 +113,12 @@ def await_transaction_coordinator(wire: Wire, transactional_id: str) -> None:
     until(lambda: wire.ask(request, 1).error_code not in NOT_YET, f"a coordinator of {transactional_id}")
 
 
+def await_share_coordinator(wire: Wire, key: str) -> None:
+    """Have the topic of states of share groups made, and the partition of a share partition's key led."""
+    request = find(key, version=6, key_type=2)
+    until(lambda: wire.ask(request, 6).coordinators[0].error_code not in NOT_YET, f"a coordinator of {key}")
+
+
 def await_coordinator(wire: Wire, *groups: str) -> None:
     """Have the topic of offsets made, and each group's partition of it led and loaded."""
     for group in groups:

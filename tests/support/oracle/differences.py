@@ -93,10 +93,6 @@ DIFFERENCES = (
     Difference(
         "IncrementalAlterConfigs", "client metrics*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE
     ),
-    Difference(
-        *("FindCoordinator", "the state of a share group*", "error_code", "INVALID_REQUEST", "..."),
-        "share groups (KIP-932) are not served, and clients should not ask again and again",
-    ),
     Difference("DescribeConfigs", "client metrics*", "error_code", "INVALID_REQUEST", "NONE", _NO_SUCH_RESOURCE),
     Difference("CreateTopics", "a topic made*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
     Difference("DescribeConfigs", "described*", "min.insync.replicas.config_source", "5", "3", _NO_ELR),
