@@ -68,9 +68,10 @@ class LateRows:
         self._counted = -1
         """The last batch that is counted. Spark remembers the last hundred."""
 
-    def count(self, batches: Iterable[Any]) -> int:
-        """Add those of the batches that are new, and return the total."""
-        for batch in batches:
+    def count(self, last: Any, recent: Callable[[], Iterable[Any]]) -> int:
+        """Add the batches that are new, and return the total. `recent` returns the batches that Spark remembers; it is
+        called only where batches before the last one are new, because PySpark asks the JVM for each value of each."""
+        for batch in [last] if last["batchId"] <= self._counted + 1 else recent():
             if batch["batchId"] > self._counted:
                 self.total += sum(one.get("numRowsDroppedByWatermark", 0) for one in batch["stateOperators"])
                 self._counted = batch["batchId"]
@@ -96,7 +97,7 @@ def stage_progress(
         last["numInputRows"],
         rate if rate == rate else 0.0,  # Spark reports NaN while there is no batch
         sum(lags) if lags else None,
-        late_rows.count(query.recentProgress) if late_rows is not None else 0,
+        late_rows.count(last, lambda: query.recentProgress) if late_rows is not None else 0,
     )
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 pytest.importorskip("confluent_kafka")
 
 from kmini.pipeline.stages.pipeline_progress import (
+    LateRows,
     Progress,
     StageProgress,
     TopicProgress,
@@ -58,3 +59,21 @@ class Query:
 def test_the_lag_of_a_batch(latest: Any, end: Any, lag: int | None) -> None:
     shown = stage_progress("s", cast(Any, Query(latest, end)))
     assert (shown.batch_id, shown.input_rows, shown.rows_per_second, shown.lag) == (1, 5, 2.0, lag)
+
+
+def test_the_batches_before_the_last_one_are_read_only_where_they_are_new() -> None:
+    batches = [{"batchId": number, "stateOperators": [{"numRowsDroppedByWatermark": 1}]} for number in range(6)]
+    late, reads = LateRows(), 0
+
+    def count(first: int, last: int) -> int:
+        def recent() -> list[dict[str, Any]]:
+            nonlocal reads
+            reads += 1
+            return batches[first : last + 1]
+
+        return late.count(batches[last], recent)
+
+    assert [count(0, 0), count(0, 0), count(0, 1)] == [1, 1, 2]
+    assert reads == 0
+    assert [count(0, 4), count(0, 4), count(0, 5)] == [5, 5, 6]
+    assert reads == 1
