@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -66,14 +66,23 @@ class LateRows:
     def __init__(self) -> None:
         self.total = 0
         self._counted = -1
-        """The last batch that is counted. Spark remembers the last hundred."""
+        """The last batch that is counted. Spark remembers the last hundred reports."""
 
-    def count(self, batches: Iterable[Any]) -> int:
-        """Add those of the batches that are new, and return the total."""
-        for batch in batches:
-            if batch["batchId"] > self._counted:
-                self.total += sum(one.get("numRowsDroppedByWatermark", 0) for one in batch["stateOperators"])
-                self._counted = batch["batchId"]
+    def count(self, query: StreamingQuery) -> int:
+        """Add the batches that are new, and return the total.
+
+        Asks the JVM for what it needs: PySpark's `recentProgress` asks for each value of all the reports, which takes
+        seconds. A report of an idle query has the number of the batch that comes next, and is left out.
+        """
+        counted, reports = self._counted, query._jsq.recentProgress()
+        for index in reversed(range(len(reports))):
+            report = reports[index]
+            batch_id = report.batchId()
+            if batch_id <= counted:
+                break
+            if report.durationMs().containsKey("addBatch"):
+                self.total += sum(one.numRowsDroppedByWatermark() for one in report.stateOperators())
+                self._counted = max(self._counted, batch_id)
         return self.total
 
 
@@ -96,7 +105,7 @@ def stage_progress(
         last["numInputRows"],
         rate if rate == rate else 0.0,  # Spark reports NaN while there is no batch
         sum(lags) if lags else None,
-        late_rows.count(query.recentProgress) if late_rows is not None else 0,
+        late_rows.count(query) if late_rows is not None else 0,
     )
 
 

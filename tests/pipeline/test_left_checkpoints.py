@@ -89,6 +89,7 @@ def test_the_example_goes_on_from_each_file_that_a_kill_can_leave_last(
         check_output(world)
         kept = tmp_path / "kept"
         shutil.copytree(world.directory, kept)
+        resumed = replace(pipeline, trigger_interval_ms=100)
         names = [path.relative_to(world.directory) for path in written(world.directory)]
         assert len(names) > 30
         for left in reversed(range(len(names))):
@@ -96,7 +97,7 @@ def test_the_example_goes_on_from_each_file_that_a_kill_can_leave_last(
             shutil.copytree(kept, world.directory)
             cut(world.directory, left, [world.directory / name for name in names])
             try:
-                run(pipeline)
+                run(resumed)
                 check_output(world)
             except Exception as error:
                 raise AssertionError(f"after {left} of {len(names)} files, before {names[left]}") from error

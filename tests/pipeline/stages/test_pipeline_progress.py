@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 pytest.importorskip("confluent_kafka")
 
 from kmini.pipeline.stages.pipeline_progress import (
+    LateRows,
     Progress,
     StageProgress,
     TopicProgress,
@@ -58,3 +60,48 @@ class Query:
 def test_the_lag_of_a_batch(latest: Any, end: Any, lag: int | None) -> None:
     shown = stage_progress("s", cast(Any, Query(latest, end)))
     assert (shown.batch_id, shown.input_rows, shown.rows_per_second, shown.lag) == (1, 5, 2.0, lag)
+
+
+class Report:
+    """The JVM's report of a batch, with one row dropped by each of two operators."""
+
+    def __init__(self, batch_id: int, *, is_idle: bool = False) -> None:
+        self._batch_id = batch_id
+        self._is_idle = is_idle
+        self.reads = 0
+
+    def batchId(self) -> int:
+        return self._batch_id
+
+    def durationMs(self) -> Report:
+        return self
+
+    def containsKey(self, key: str) -> bool:
+        return key == "addBatch" and not self._is_idle
+
+    def stateOperators(self) -> list[Report]:
+        self.reads += 1
+        return [self, self]
+
+    def numRowsDroppedByWatermark(self) -> int:
+        return 0 if self._is_idle else 1
+
+
+def late_rows(late: LateRows, *reports: Report) -> int:
+    query = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: reports))
+    return late.count(cast(Any, query))
+
+
+def test_late_rows_are_read_once_of_each_batch() -> None:
+    late = LateRows()
+    batches = [Report(number) for number in range(6)]
+    assert [late_rows(late, *batches[:last]) for last in (0, 1, 1, 4, 4, 6)] == [0, 2, 2, 8, 8, 12]
+    assert [batch.reads for batch in batches] == [1] * 6
+
+
+def test_late_rows_of_the_batch_after_an_idle_time_are_counted() -> None:
+    """An idle query reports the number of the batch that comes next."""
+    late = LateRows()
+    before, idle, after = Report(0), Report(1, is_idle=True), Report(1)
+    assert late_rows(late, before, idle) == 2
+    assert late_rows(late, before, idle, after) == 4
