@@ -65,7 +65,7 @@ async def share_fetch(request: ShareFetchRequest, context: Context) -> Answer:
         error = kafka_error(failure, "a fetch of a member of a share group")
         return Answer(error_code=error.code, error_message=error.message)
     errors: dict[SharePartitionKey, KafkaError] = {}
-    is_reading = request.share_session_epoch != FINAL_EPOCH and not request.is_renew_ack
+    is_reading = request.share_session_epoch != FINAL_EPOCH and not request.is_renew_ack and request.max_records > 0
     wanted = _open(session, context, errors) if is_reading else []
     wishes = _wishes(request, member, context)
     is_enough = request.max_wait_ms <= 0 or DelayedShareFetch(wanted, request.min_bytes).is_complete()
@@ -115,7 +115,7 @@ async def _session(request: ShareFetchRequest, member: MemberKey, context: Conte
             for topic in request.forgotten_topics_data
             for number in topic.partitions
         ]
-        session.change(keys_of(member.group_id, request.topics), forgotten)
+        sessions.change(session, keys_of(member.group_id, request.topics), forgotten)
     return session
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...protocol.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
-from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, next_epoch
+from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, MAX_PARTITIONS, next_epoch
 from ..share_state.persister import SharePartitionKey
 
 if TYPE_CHECKING:
@@ -49,13 +49,6 @@ class ShareSession:
         self.partitions: dict[SharePartitionKey, bool] = {}
         """What it reads, in order, and whether an answer has named it."""
 
-    def change(self, added: Iterable[SharePartitionKey], forgotten: Iterable[SharePartitionKey]) -> None:
-        """Read other partitions."""
-        for key in added:
-            self.partitions.setdefault(key, False)
-        for key in forgotten:
-            self.partitions.pop(key, None)
-
     @property
     def rotated(self) -> list[SharePartitionKey]:
         """The partitions in an order that changes with the epoch, so that each is the first one at times."""
@@ -70,6 +63,8 @@ class ShareSessions:
     def __init__(self, share_partitions: SharePartitions) -> None:
         self._share_partitions = share_partitions
         self._by_key: dict[MemberKey, ShareSession] = {}
+        self._partitions = 0
+        """Those of all sessions."""
         self._of_connection: dict[EndingConnection, dict[MemberKey, ShareSession]] = {}
 
     def __len__(self) -> int:
@@ -102,6 +97,20 @@ class ShareSessions:
             session.epoch = next_epoch(epoch)
         return session
 
+    def change(
+        self, session: ShareSession, added: Iterable[SharePartitionKey], forgotten: Iterable[SharePartitionKey]
+    ) -> None:
+        """Let a session read other partitions. Raises ShareSessionLimitReached if all sessions would have more than
+        MAX_PARTITIONS."""
+        before = len(session.partitions)
+        new = [key for key in added if key not in session.partitions]
+        if self._partitions + len(new) > MAX_PARTITIONS:
+            raise ShareSessionLimitReached(f"all share sessions together have at most {MAX_PARTITIONS} partitions")
+        session.partitions.update(dict.fromkeys(new, False))
+        for key in forgotten:
+            session.partitions.pop(key, None)
+        self._partitions += len(session.partitions) - before
+
     def end(self, session: ShareSession) -> None:
         """End a session, and release what its member has acquired."""
         if self._by_key.get(session.key) is not session:
@@ -118,6 +127,7 @@ class ShareSessions:
 
     def _forget(self, session: ShareSession) -> None:
         del self._by_key[session.key]
+        self._partitions -= len(session.partitions)
         self._of_connection.get(session.connection, {}).pop(session.key, None)
 
     def _lost(self, connection: EndingConnection) -> None:

@@ -24,6 +24,7 @@ from ...protocol.records.record import Record
 from ...protocol.uuids import format_uuid
 from ...storage.log import PartitionLog
 from ..coordinators.background_writes import Writes
+from ..coordinators.coordinator_topic import MAX_NAME_BYTES
 from ..coordinators.internal_records import CorruptRecord, replayed
 from .persister import NO_LEADER_EPOCH, NO_OFFSET, NOT_COUNTED, SharePartitionKey, StoredState, Summary
 from .share_group_state_records import (
@@ -98,7 +99,7 @@ class ShareCoordinator:
         """Begin a state, or begin it anew. Raises InvalidRequest, FencedStateEpoch, UnknownTopicOrPartition, and what
         `CoordinatorTopic.append` does."""
         state = self._state(place)
-        _check_partition(place)
+        _check_place(place)
         if state is not None and state_epoch < state.state_epoch:
             raise FencedStateEpoch(f"the state epoch is {state.state_epoch}, not {state_epoch}")
         self._check_exists(place)
@@ -152,7 +153,7 @@ class ShareCoordinator:
         """Delete a state, if there is one. Raises InvalidRequest, UnknownTopicOrPartition, and what
         `CoordinatorTopic.append` does."""
         state = self._state(place)
-        _check_partition(place)
+        _check_place(place)
         self._check_exists(place)
         if state is not None:
             await self._delete(place)
@@ -161,7 +162,7 @@ class ShareCoordinator:
         """The state without its batches. Raises InvalidRequest, FencedLeaderEpoch, UnknownTopicOrPartition,
         NotCoordinator, CoordinatorLoadInProgress."""
         state = self._state(place)
-        _check_partition(place)
+        _check_place(place)
         if state is not None:
             self._check_leader(state, leader_epoch)
         self._check_exists(place)
@@ -178,7 +179,7 @@ class ShareCoordinator:
 
     def _known(self, place: SharePartitionKey) -> SharePartitionState:
         state = self._state(place)
-        _check_partition(place)
+        _check_place(place)
         if state is None:
             raise InvalidRequest("the state of this share partition was not initialized")
         return state
@@ -291,7 +292,9 @@ def _may_shrink(partition_log: PartitionLog, states: Collection[SharePartitionKe
     return partition_log.log_end_offset - partition_log.log_start_offset > len(states)
 
 
-def _check_partition(place: SharePartitionKey) -> None:
+def _check_place(place: SharePartitionKey) -> None:
+    if not place.group_id or len(place.group_id.encode()) > MAX_NAME_BYTES:
+        raise InvalidRequest(f"the name of a group has 1 to {MAX_NAME_BYTES} bytes")
     if place.partition < 0:
         raise InvalidRequest(f"there is no partition {place.partition}")
 

@@ -191,3 +191,26 @@ async def test_a_state_that_begins_anew_takes_the_place_of_the_one_in_use(lab: S
     assert await lab.initialize(start_offset=2, state_epoch=2) == "NONE"
     assert await lab.acknowledge("m", (0, 3, ACCEPT)) == "NOT_LEADER_OR_FOLLOWER"
     assert (await lab.fetch("n")).acquired == [(2, 3, 1)]
+
+
+async def test_records_of_transactions_come_as_the_group_is_set_to_read_them(lab: ShareReaders) -> None:
+    await lab.set("c", share_isolation_level="read_committed")
+    for group in ("c", "u"):
+        await lab.initialize(group)
+    lab.append(2, producer_id=7)
+    lab.append(1)
+    assert (await lab.fetch("u", group="u")).acquired == [(0, 2, 1)], "the transaction is open"
+    assert (await lab.fetch("c", group="c")).acquired == []
+    await lab.end_transaction(7, is_commit=False)
+    lab.append(1, producer_id=8)
+    await lab.end_transaction(8, is_commit=True)
+    assert (await lab.fetch("c", group="c")).acquired == [(2, 5, 1)], "0 and 1 were aborted; 3 and 5 are markers"
+    assert await lab.acknowledge("c", (2, 5, [ACCEPT, GAP, ACCEPT, GAP]), group_id="c") == "NONE"
+    assert (2, 4, [(2, 2, 2, 1), (3, 3, 4, 1), (4, 4, 2, 1), (5, 5, 4, 1)]) in lab.updates()
+
+
+async def test_a_fetch_of_no_records_and_a_nameless_group_do_no_harm(lab: ShareReaders) -> None:
+    lab.append(1)
+    assert (await lab.fetch(max_records=0, max_wait_ms=1 << 30)).acquired == []
+    assert await lab.initialize("") == "INVALID_REQUEST"
+    assert await lab.initialize("g" * 40_000) == "INVALID_REQUEST"

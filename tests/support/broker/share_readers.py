@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from kmini.broker.api.request_context import Context
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
+from kmini.broker.coordinators.coordinator_topic import Producer
 from kmini.broker.share_fetch.share_partition import AcknowledgeType
 from kmini.broker.share_state.share_group_state_records import decode_key, decode_value
+from kmini.broker.transactions.markers import Marker
 from kmini.protocol.errors import NONE, error_name
 from kmini.protocol.messages.describe_configs import GROUP
 from kmini.protocol.messages.incremental_alter_configs import SET
@@ -81,13 +83,25 @@ class ShareReaders:
         changes = [(name.replace("_", "."), SET, str(value)) for name, value in settings.items()]
         assert await alter(ask_handler, self.broker, change(GROUP, group, *changes)) == [NONE]
 
-    def append(self, *sizes: int) -> None:
-        """Append batches of so many records."""
+    def append(self, *sizes: int, producer_id: int | None = None) -> None:
+        """Append batches of so many records; with a producer they are part of its transaction."""
         partition = self.broker.replica_manager.partitions[TopicPartition("t", 0)]
         for size in sizes:
-            now_ms = self.clock.now_ms()
+            now_ms = self.broker.clock.now_ms()
             records = [Record(number, now_ms, None, b"value") for number in range(size)]
-            partition.append(ValidatedRecords.of(build_batch(records)), now_ms)
+            of_producer = {} if producer_id is None else {"producer_id": producer_id, "producer_epoch": 0}
+            batch = build_batch(
+                records,
+                base_sequence=-1 if producer_id is None else 0,
+                transactional=producer_id is not None,
+                **of_producer,
+            )
+            partition.append(ValidatedRecords.of(batch), now_ms)
+
+    async def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Write the marker that ends a producer's transaction."""
+        marker = Marker(Producer(producer_id, 0), is_commit, 0, 0)
+        assert {*(await self.broker.services.marker_writer.write(marker, [TopicPartition("t", 0)])).values()} == {NONE}
 
     # --- members
 

@@ -1,0 +1,71 @@
+"""A share group on three brokers (KIP-932): leaders of records and states come and go, and nothing that was accepted comes
+again."""
+
+from __future__ import annotations
+
+import pytest
+
+from kmini.broker.controller import topics
+from kmini.broker.local_cluster import LocalCluster
+from kmini.broker.share_state.persister import SharePartitionKey
+from kmini.broker.share_state.share_coordinator import coordinator_key
+from kmini.protocol.topics import SHARE_GROUP_STATE, TopicPartition
+from support.broker.clusters import Clusters
+from support.broker.share_readers import ACCEPT, RELEASE, ShareReaders
+from support.until import until_async
+
+pytestmark = pytest.mark.sockets
+
+RECORDS = TopicPartition("t", 0)
+COUNT = 24
+
+
+def is_whole(cluster: LocalCluster) -> bool:
+    """Whether all replicas of the records and of the states are in sync."""
+    states = [cluster.state(place) for place in all_places(cluster)]
+    return all(state.leader >= 0 and len(state.isr) == 3 for state in states)
+
+
+def all_places(cluster: LocalCluster) -> list[TopicPartition]:
+    controller = next(iter(cluster.brokers.values())).controller
+    return [
+        TopicPartition(name, number)
+        for name in ("t", SHARE_GROUP_STATE)
+        for number in range(len(controller.topics[name].partitions))
+    ]
+
+
+async def test_what_was_accepted_stays_so_while_leaders_come_and_go(clusters: Clusters) -> None:
+    cluster = await clusters.start(3, share_coordinator_state_topic_num_partitions=2)
+    first = cluster.brokers[1]
+    topics.create(first, "t", partitions=1, replication_factor=3)
+    topics.create_missing(first, SHARE_GROUP_STATE)
+    await until_async(lambda: is_whole(cluster))
+    key = SharePartitionKey("g", first.controller.topics["t"].id, 0)
+    await first.services.persister.initialize(key, 1, 0)
+    state_of_key = TopicPartition(
+        SHARE_GROUP_STATE, first.coordination.share_state_topic.number_of(coordinator_key(key))
+    )
+    leader = cluster.brokers[cluster.state(RECORDS).leader]
+    ShareReaders(leader).append(*[4] * (COUNT // 4))
+    await until_async(lambda: leader.replica_manager.partitions[RECORDS].log.high_watermark == COUNT)
+    accepted: set[int] = set()
+    for number in range(12):
+        place = (RECORDS, state_of_key)[number % 2]
+        readers = ShareReaders(cluster.brokers[cluster.state(RECORDS).leader])
+        member = f"m{number}"
+        got = await readers.fetch(member, max_records=6, max_wait_ms=5_000)
+        assert got.error == "NONE"
+        for begin, end, _ in got.acquired:
+            assert not accepted & {*range(begin, end + 1)}
+            middle = (begin + end) // 2
+            acks = [(begin, middle, ACCEPT), *([(middle + 1, end, RELEASE)] if middle < end else [])]
+            if await readers.acknowledge(member, *acks) == "NONE":
+                accepted |= {*range(begin, middle + 1)}
+        if len(accepted) == COUNT:
+            break
+        lost = cluster.state(place).leader
+        await cluster.kill(lost)
+        await cluster.restart(lost)
+        await until_async(lambda: is_whole(cluster))
+    assert len(accepted) > COUNT // 2
