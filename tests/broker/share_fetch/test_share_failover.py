@@ -1,5 +1,4 @@
-"""A share group on three brokers (KIP-932): leaders of records and states come and go, and nothing that was accepted comes
-again."""
+"""A share group on three brokers (KIP-932): leaders of records and states come and go, and what was accepted stays so."""
 
 from __future__ import annotations
 
