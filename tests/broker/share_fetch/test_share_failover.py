@@ -1,4 +1,4 @@
-"""A share group on three brokers (KIP-932): leaders of records and states come and go, and what was accepted stays so."""
+"""A share group on three brokers (KIP-932): leaders of records and states come and go; what was accepted stays so."""
 
 from __future__ import annotations
 
