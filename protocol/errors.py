@@ -24,6 +24,16 @@ class MalformedMessage(Exception):
 class FrameTooLarge(MalformedMessage):
     """The peer announced a frame above the limit. Nothing was reserved for it."""
 
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        text = f"a frame of {size_bytes} bytes is announced, {limit_bytes} are allowed"
+        if size_bytes >> 8 in _TLS_HANDSHAKES:
+            text = "it begins a TLS handshake, and this listener has no TLS"
+        super().__init__(text)
+
+
+_TLS_HANDSHAKES = (0x160300, 0x160301, 0x160302, 0x160303)
+"""The first bytes of a TLS connection, read as those of a size."""
+
 
 class _KafkaName:
     """Kafka's name of an error: the name of its class in capitals, with underscores."""

@@ -220,7 +220,7 @@ class FrameReader:
         if not 0 <= size <= self._max_frame_bytes:
             if size < 0:
                 raise MalformedMessage(f"a frame cannot have {size} bytes")
-            raise FrameTooLarge(f"a frame of {size} bytes is announced, {self._max_frame_bytes} are allowed")
+            raise FrameTooLarge(size, self._max_frame_bytes)
         if size > self._end - begin:
             return 0
         self._start = begin + size

@@ -164,6 +164,10 @@ class Connection(asyncio.BufferedProtocol):
         self.redirect_watch = self.server.hints.watch(self)
         if self.sasl is not None:
             self.sasl.begin()
+        elif self.listener.tls is not None:
+            secured = transport.get_extra_info("ssl_object")
+            if secured is not None:  # None for a broker of this process, whose connection has no socket
+                self.principal = self.listener.tls.principal_of(secured.getpeercert())
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closing = True

@@ -14,8 +14,8 @@ from ...storage.config_key import MAX_INT, ConfigType, Rule, shorten, split_list
 
 if TYPE_CHECKING:
     from ..security.security_settings import SaslSettings
+    from ..security.tls import TlsSettings
 
-OFFERED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -48,7 +48,9 @@ class Listener(NamedTuple):
     advertised: tuple[str, int] | None = None
     """Host and port that its clients are told; None for those at which they arrived."""
     sasl: SaslSettings | None = None
-    """How its clients authenticate; None without authentication."""
+    """How its clients authenticate; None without SASL."""
+    tls: TlsSettings | None = None
+    """Keys and rules of TLS; None without TLS."""
 
     @property
     def address(self) -> str:
@@ -158,10 +160,6 @@ def check_listeners(
         protocol = protocols.get(endpoint.name)
         if protocol is None:
             raise ValueError(f"listeners={endpoint}: {endpoint.name} has no entry in listener.security.protocol.map")
-        if protocol not in OFFERED_PROTOCOLS:
-            raise ValueError(
-                f"listeners={endpoint}: {protocol} is not offered yet, only {', '.join(OFFERED_PROTOCOLS)}"
-            )
     bound = [(endpoint.host, endpoint.port) for endpoint in listeners if endpoint.port]
     if len(set(bound)) < len(bound):
         raise ValueError(f"listeners={_text_of_endpoints(listeners)}: two listeners cannot have the same host and port")

@@ -8,13 +8,14 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import AnswerError
 from ...protocol.framing import ReceiveBuffer
 from ..api.registry import Handler, served
 from ..clock import Timer
-from ..security.security_settings import sasl_settings
+from ..security.security_settings import sasl_settings, tls_settings
 from .advertised_addresses import AdvertisedAddresses
 from .client_hints import ClientHints
 from .connection import Connection, address_of
@@ -31,6 +32,10 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """The address at which a listener for all addresses is reached from the same machine."""
 GRACE_MS = 1_000
 """Milliseconds that requests in service have to finish when the broker stops."""
+
+
+MOST_HANDSHAKE_MS = 10_000
+"""Milliseconds that a TLS handshake may take, where `kmini.authentication.timeout.ms` is not shorter."""
 
 
 class PortTaken(AnswerError):
@@ -102,11 +107,19 @@ class Server:
         for name, listening in opened:
             _set_buffers(listening, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
             host, port = address_of(listening.getsockname())
-            listener = Listener(name, host, port, config.advertised_listeners.get(name), sasl_settings(config, name))
+            advertised = config.advertised_listeners.get(name)
+            sasl, tls = sasl_settings(config, name), tls_settings(config, name)
+            listener = Listener(name, host, port, advertised, sasl, tls)
             self.listeners.append(listener)
-            self._servers.append(
-                await loop.create_server(lambda listener=listener: Connection(self, listener), sock=listening)  # type: ignore[misc]
-            )
+            accept = partial(Connection, self, listener)
+            if tls is None:
+                server = await loop.create_server(accept, sock=listening)
+            else:
+                limit_s = min(config.kmini_authentication_timeout_ms, MOST_HANDSHAKE_MS) / 1000
+                server = await loop.create_server(
+                    accept, sock=listening, ssl=tls.context, ssl_handshake_timeout=limit_s
+                )
+            self._servers.append(server)
         self._watch_idle()
 
     def connect(self, client: asyncio.Protocol, listener: Listener) -> None:

@@ -13,12 +13,14 @@ from .resources import Principal
 
 if TYPE_CHECKING:
     from ...protocol.jaas import LoginModule
+    from .tls import TlsSettings
 
 PLAIN = "PLAIN"
 
 LISTENER_PREFIX = "listener.name."
 
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 
 STANDARD_AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -31,6 +33,25 @@ _PER_LISTENER = (
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
     "sasl.server.max.receive.size",
+    *(
+        f"ssl.{key}"
+        for key in (
+            "cipher.suites",
+            "client.auth",
+            "enabled.protocols",
+            "key.password",
+            "keystore.certificate.chain",
+            "keystore.key",
+            "keystore.location",
+            "keystore.password",
+            "keystore.type",
+            "principal.mapping.rules",
+            "truststore.certificates",
+            "truststore.location",
+            "truststore.password",
+            "truststore.type",
+        )
+    ),
 )
 """Keys that may stand behind a listener's name."""
 
@@ -125,6 +146,22 @@ def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
     )
 
 
+def tls_settings(config: SecurityConfig, listener: str) -> TlsSettings | None:
+    """The TLS settings of the listener of this name, with its keys; None for one without TLS.
+
+    Raises ValueError, without quoting secrets.
+    """
+    if config.listener_security_protocol_map[listener] not in TLS_PROTOCOLS:
+        return None
+    from .tls import tls_settings as of  # most brokers have no TLS, and `ssl` is slow to import
+
+    def find(key: str) -> tuple[str, str]:
+        value = getattr(config, key.replace(".", "_")) or ""
+        return _find(config, listener, "", key, value if isinstance(value, str) else ",".join(value))
+
+    return of(find)
+
+
 def login_module(config: SecurityConfig, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:
     """The key that holds the JAAS configuration of a mechanism at a listener, and its login module; None without one.
 
@@ -145,6 +182,7 @@ def check_security(config: SecurityConfig) -> None:
     """Raise ValueError for settings of listeners and of the authorizer that are invalid."""
     for listener in config.listeners:
         sasl_settings(config, listener.name)
+        tls_settings(config, listener.name)
     name = config.authorizer_class_name
     if name and name not in STANDARD_AUTHORIZERS:
         raise ValueError(f"authorizer.class.name={shorten(name)}: must be {STANDARD_AUTHORIZERS[0]}, or nothing")

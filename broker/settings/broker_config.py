@@ -169,6 +169,38 @@ class BrokerConfig(BrokerGroupSettings):
         "How long the answer to a failed authentication is held back.")
     kmini_authentication_timeout_ms: int = key(INT, 30_000, at_least(1),
         "How long a connection may take to authenticate before it is closed.")
+    ssl_keystore_type: str = key(STRING, "JKS", ANY,
+        "The format of the key store: PEM or PKCS12. With listener.name.<listener>. before it, as all settings of TLS, "
+        "that of this listener.",
+        differs="Java's own format has to be converted, and the stores are read at the start only")
+    ssl_keystore_location: str | None = key(STRING, None, ANY,
+        "The file with the private key and the certificates of the broker.")
+    ssl_keystore_password: str | None = key(PASSWORD, None, ANY,
+        "The password of that file, of PKCS12.")
+    ssl_key_password: str | None = key(PASSWORD, None, ANY,
+        "The password of the private key in PEM.")
+    ssl_keystore_key: str | None = key(PASSWORD, None, ANY,
+        "The private key itself, as PEM, in place of a file.")
+    ssl_keystore_certificate_chain: str | None = key(PASSWORD, None, ANY,
+        "The certificates that belong to that key, as PEM.")
+    ssl_truststore_type: str = key(STRING, "JKS", ANY,
+        "The format of the trust store: PEM or PKCS12.",
+        differs="Java's own format has to be converted")
+    ssl_truststore_location: str | None = key(STRING, None, ANY,
+        "The file with the certificates that clients' certificates are checked against.")
+    ssl_truststore_password: str | None = key(PASSWORD, None, ANY,
+        "The password of that file, of PKCS12.")
+    ssl_truststore_certificates: str | None = key(PASSWORD, None, ANY,
+        "These certificates themselves, as PEM, in place of a file.")
+    ssl_client_auth: str = key(STRING, "none", one_of("none", "requested", "required"),
+        "Whether clients have to show a certificate.")
+    ssl_enabled_protocols: tuple[str, ...] = key(LIST, ("TLSv1.2", "TLSv1.3"), ANY,
+        "The versions of TLS.")
+    ssl_cipher_suites: tuple[str, ...] = key(LIST, (), ANY,
+        "The cipher suites of TLS 1.2, by Java's names; OpenSSL's choice without it.",
+        differs="those of TLS 1.3 cannot be chosen")
+    ssl_principal_mapping_rules: str = key(STRING, "DEFAULT", ANY,
+        "From the distinguished name of a client's certificate to the name of its user (KIP-371).")
     authorizer_class_name: str = key(STRING, "", ANY,
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer, Kafka's name, turns access rules on: kmini's own "
         "authorizer decides alike.")

@@ -146,7 +146,7 @@ def connection_on(transport: Socket) -> Connection:
         register=lambda connection: None,
         unregister=lambda connection: None,
     )
-    connection = Connection(cast(Any, server), cast(Any, SimpleNamespace(sasl=None)))
+    connection = Connection(cast(Any, server), cast(Any, SimpleNamespace(sasl=None, tls=None)))
     transport.protocol = connection
     connection.connection_made(cast(Any, transport))
     return connection

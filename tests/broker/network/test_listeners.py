@@ -59,7 +59,7 @@ def test_an_endpoint_is_written_as_it_is_read() -> None:
         ({"listeners": "PLAINTEXT://::1:9092"}, "is not of the form NAME://host:port"),
         ({"listeners": "PLAINTEXT://ho/st:9092"}, "is not of the form NAME://host:port"),
         ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}, "a listener name may occur once only"),
-        ({"listeners": "SSL://:9092"}, "SSL is not offered yet, only PLAINTEXT"),
+        ({"listeners": "SSL://:9092"}, "a listener with TLS needs a key store"),
         ({"listeners": "INSIDE://:9092"}, "INSIDE has no entry in listener.security.protocol.map"),
         (
             {"listeners": "A://h:1,B://h:1", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"},

@@ -127,12 +127,12 @@ def test_a_request_that_closes_the_connection_is_a_line(broker: Broker, wire: Wi
     with pytest.raises(ConnectionClosed):
         wire.receive_frame()
     with Wire(address_of(broker, "PLAINTEXT"), client_id=None) as other:
-        other.socket.sendall(struct.pack(">ihhih", 10, 78, 1, 5, -1))
+        other.socket.sendall(struct.pack(">ihhih", 10, 80, 1, 5, -1))
         with pytest.raises(ConnectionClosed):
             other.receive_frame()
     told = lines(2)
     assert " topic_data=orders[77] closed=" in told[0]
-    assert told[1] == 'ShareFetch v1 client=null correlation=5 peer=P closed="not served" ms=T'
+    assert told[1] == 'AddRaftVoter v1 client=null correlation=5 peer=P closed="not served" ms=T'
 
 
 def test_a_request_whose_client_leaves_is_a_line(broker: Broker, lines: Lines) -> None:

@@ -21,7 +21,7 @@ def refusals() -> Iterator[tuple[dict[str, str], str]]:
     yield {"super.users": "alice"}, "no principal"
     yield {"authorizer.class.name": "com.example.Mine"}, "StandardAuthorizer"
     yield {"inter.broker.listener.name": "INTERNAL"}, "no listener of that name"
-    yield {"listeners": "SASL_SSL://127.0.0.1:0"}, "not offered yet"
+    yield {"listeners": "SSL://127.0.0.1:0"}, "needs a key store"
 
 
 @pytest.mark.parametrize(("changed", "message"), [*refusals()], ids=lambda value: str(value)[:40])

@@ -12,13 +12,13 @@ from kmini.broker.settings.ignored_keys import DYNAMIC, FAMILIES, PER_LISTENER, 
 
 def test_settings_of_kafkas_without_meaning_here_are_named_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "kmini.config"):
-        BrokerConfig.parse({"num.network.threads": "3", "ssl.keystore.location": "/x", "num.partitions": "2"})
+        BrokerConfig.parse({"num.network.threads": "3", "ssl.provider": "/x", "num.partitions": "2"})
     assert [record.message for record in caplog.records] == [
-        "settings of Apache Kafka that have no effect here: num.network.threads, ssl.keystore.location"
+        "settings of Apache Kafka that have no effect here: num.network.threads, ssl.provider"
     ]
 
 
-@pytest.mark.parametrize("name", ["zookeeper.connect", "ssl.keystore.location", "group.share.max.groups"])
+@pytest.mark.parametrize("name", ["zookeeper.connect", "ssl.provider", "group.share.max.groups"])
 def test_a_setting_of_kafka_without_effect_has_a_reason(name: str) -> None:
     assert name not in BROKER_KEYS
     assert any(why_ignored(name) == family.reason for family in FAMILIES)
