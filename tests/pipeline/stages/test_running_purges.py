@@ -16,6 +16,7 @@ from kmini.pipeline import Batches, Files, Pipeline, Stage, Topic
 from kmini.pipeline.stages import running_pipeline as running_module
 from kmini.pipeline.stages.pipeline_progress import lines
 from kmini.pipeline.stages.running_pipeline import PipelineError, Running
+from support.certificates import Authority
 from support.until import until
 
 if TYPE_CHECKING:
@@ -122,16 +123,17 @@ JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 SECURED = {
-    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "listeners": "SASL_SSL://127.0.0.1:0",
+    "ssl.keystore.type": "PEM",
     "sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{JAAS} user_admin="a" user_alice="b";',
+    "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{JAAS} user_admin="a" user_alice="b";',
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin",
 }
 
 
-def test_who_to_be_is_said_once_and_a_missing_right_to_delete_stops_nothing(
-    spark: SparkSession, piped: Callable[..., Pipeline]
+def test_who_to_be_and_whom_to_trust_is_said_once_and_a_missing_right_to_delete_stops_nothing(
+    spark: SparkSession, piped: Callable[..., Pipeline], tmp_path: Path
 ) -> None:
     from confluent_kafka.admin import (
         AclBinding,
@@ -141,13 +143,19 @@ def test_who_to_be_is_said_once_and_a_missing_right_to_delete_stops_nothing(
         ResourceType,
     )
 
-    with Broker(config=SECURED) as broker:
+    authority = Authority()
+    signed = authority.sign("broker")
+    keys = {"ssl.keystore.key": signed.key_pem, "ssl.keystore.certificate.chain": signed.certificate_pem}
+    trusted = str(authority.write(tmp_path))
+    with Broker(config=SECURED | keys) as broker:
 
         def signed_in(user: str, password: str) -> Cluster:
             login = f'{JAAS} username="{user}" password="{password}";'
             return Cluster(
                 broker.bootstrap_servers,
-                security_protocol="SASL_PLAINTEXT",
+                security_protocol="SASL_SSL",
+                ssl_truststore_type="PEM",
+                ssl_truststore_location=trusted,
                 sasl_mechanism="PLAIN",
                 sasl_jaas_config=login,
             )
