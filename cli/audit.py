@@ -247,7 +247,7 @@ def _about_settings(report: AuditReport, policies: Mapping[str, TopicPolicy], so
 def _broker_answers(bootstrap_server: str, command_config: str | None, names: list[str]) -> dict[str, dict[str, str]]:
     """Ask a broker for the settings of these topics; topics that it does not know are left out."""
     from kmini.cli.broker_call import ask
-    from kmini.cli.command_config import read_command_config, sasl_of
+    from kmini.cli.command_config import read_command_config, security_of
     from kmini.client import ConfigResource
     from kmini.protocol.errors import UnknownTopicOrPartition
 
@@ -261,8 +261,8 @@ def _broker_answers(bootstrap_server: str, command_config: str | None, names: li
             found[name] = {entry.name: entry.value for entry in entries if entry.value is not None}
         return found
 
-    sasl = sasl_of(command_config, read_command_config(command_config)) if command_config else None
-    return ask(bootstrap_server, work, sasl=sasl)
+    security = security_of(command_config, read_command_config(command_config)) if command_config else None
+    return ask(bootstrap_server, work, security=security)
 
 
 # --- running

@@ -11,7 +11,8 @@ import click
 from kmini.cli.escaping import escaped
 
 if TYPE_CHECKING:
-    from kmini.client import Client, Sasl
+    from kmini.cli.command_config import Security
+    from kmini.client import Client
     from kmini.protocol.errors import KafkaError
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 TIMEOUT_MS = 10_000
 """Milliseconds that a command waits for brokers by default."""
 
-_SASL = "kmini.sasl"
+_SECURITY = "kmini.security"
 """Key of the credentials in a command's context."""
 _TIMEOUT_MS = "kmini.timeout_ms"
 """Key of --timeout-ms in a command's context."""
@@ -38,11 +39,11 @@ address_option = click.option(
 )
 
 
-def _remember_sasl(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+def _remember_security(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
     if path is not None:
-        from kmini.cli.command_config import read_command_config, sasl_of
+        from kmini.cli.command_config import read_command_config, security_of
 
-        context.meta[_SASL] = sasl_of(path, read_command_config(path))
+        context.meta[_SECURITY] = security_of(path, read_command_config(path))
 
 
 def timeout_option(
@@ -73,10 +74,10 @@ command_config_option = click.option(
     metavar="FILE",
     envvar="KMINI_COMMAND_CONFIG",
     expose_value=False,
-    callback=_remember_sasl,
-    help="Settings of the client, as a properties file: security.protocol, sasl.mechanism, sasl.jaas.config.",
+    callback=_remember_security,
+    help="Settings of the client, as a properties file: security.protocol, sasl.jaas.config, ssl.truststore.location.",
 )
-"""`--command-config`, without an argument of the command: `remembered_sasl` has what it says."""
+"""`--command-config`, without an argument of the command: `remembered_security` has what it says."""
 
 
 def bootstrap_option(command: F) -> F:
@@ -85,10 +86,13 @@ def bootstrap_option(command: F) -> F:
     return result
 
 
-def remembered_sasl() -> Sasl | None:
-    """The credentials that the command's options name."""
+def remembered_security() -> Security:
+    """The credentials and the TLS that the command's options name."""
+    from kmini.cli.command_config import Security
+
     context = click.get_current_context(silent=True)
-    return None if context is None else context.meta.get(_SASL)
+    found = None if context is None else context.meta.get(_SECURITY)
+    return Security() if found is None else found
 
 
 def ask(
@@ -97,7 +101,7 @@ def ask(
     *,
     timeout_ms: int | None = None,
     client_id: str = "kmini-cli",
-    sasl: Sasl | None = None,
+    security: Security | None = None,
 ) -> T:
     """Run `work` with a client that is closed afterwards; return its result. A KafkaError ends the command.
 
@@ -109,7 +113,7 @@ def ask(
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     timeout_ms = meta.get(_TIMEOUT_MS, TIMEOUT_MS) if timeout_ms is None else timeout_ms
-    sasl = remembered_sasl() if sasl is None else sasl
+    security = security or remembered_security()
 
     def report_unreachable(sentence: str) -> None:
         click.echo(f"kmini: {sentence} (still trying)", err=True)
@@ -120,7 +124,8 @@ def ask(
                 bootstrap_server,
                 client_id=client_id,
                 timeout_ms=timeout_ms,
-                sasl=sasl,
+                sasl=security.sasl,
+                tls=security.tls,
                 on_unreachable=report_unreachable,
             )
         except ValueError as error:

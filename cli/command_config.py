@@ -1,38 +1,64 @@
-"""`--command-config FILE`: client settings as Kafka's tools take them. Only the settings about authentication are used.
+"""`--command-config FILE`: client settings as Kafka's tools take them. Only those about security are used.
 
-security.protocol=SASL_PLAINTEXT sasl.mechanism=SCRAM-SHA-256
+security.protocol=SASL_SSL sasl.mechanism=SCRAM-SHA-256
 sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="…";
+ssl.truststore.type=PEM ssl.truststore.location=authority.pem
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kmini.cli.option_values import read_properties
 
 if TYPE_CHECKING:
+    import ssl
+
     from kmini.client import Sasl
 
-PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Security(NamedTuple):
+    """Who the client is, and how it speaks to brokers."""
+
+    sasl: Sasl | None = None
+    """Its credentials; None without SASL."""
+    tls: ssl.SSLContext | None = None
+    """Whom it trusts, and its certificate; None without TLS."""
 
 
 def read_command_config(path: str) -> dict[str, str]:
-    """Read the settings in a file. UsageError for a protocol that is not supported."""
+    """Read the settings in a file. UsageError for a protocol that there is not."""
     settings = read_properties(path)
     protocol = settings.get("security.protocol", "PLAINTEXT")
     if protocol.upper() not in PROTOCOLS:
-        raise click.UsageError(f"{path}: security.protocol={protocol} is not offered yet, only {', '.join(PROTOCOLS)}")
+        raise click.UsageError(f"{path}: security.protocol={protocol} is none of {', '.join(PROTOCOLS)}")
     return settings
 
 
-def sasl_of(path: str, settings: Mapping[str, str]) -> Sasl | None:
-    """Make the credentials from the settings; None without authentication. UsageError names the wrong setting and
-    quotes no secret."""
-    if settings.get("security.protocol", "PLAINTEXT").upper() != "SASL_PLAINTEXT":
-        return None
+def security_of(path: str, settings: Mapping[str, str]) -> Security:
+    """Make credentials and TLS from the settings. UsageError names the wrong setting and quotes no secret."""
+    protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+    return Security(
+        _sasl_of(path, settings) if protocol.startswith("SASL_") else None,
+        _tls_of(path, settings) if protocol.endswith("SSL") else None,
+    )
+
+
+def _tls_of(path: str, settings: Mapping[str, str]) -> ssl.SSLContext:
+    from kmini.client.key_stores import client_context
+
+    try:
+        return client_context(settings)
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from None
+
+
+def _sasl_of(path: str, settings: Mapping[str, str]) -> Sasl:
     from kmini.client import Sasl
     from kmini.client.sasl import MECHANISMS
     from kmini.protocol.jaas import parse_jaas

@@ -9,13 +9,13 @@ import click
 
 from kmini.cli import Sentences
 from kmini.cli.broker_call import ask, bootstrap_option, error_text
-from kmini.cli.command_config import read_command_config, sasl_of
+from kmini.cli.command_config import Security, read_command_config, security_of
 from kmini.cli.option_values import MAX_PARTITION, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kmini.client import Client, Sasl
+    from kmini.client import Client
 
 MAX_OFFSET = 2**63 - 1
 MAX_TIMEOUT_MS = 2**31 - 1
@@ -92,7 +92,7 @@ def kafka_delete_data(bootstrap_server: str, command_config: str | None, offset_
         offsets,
         timeout_ms=_timeout_ms(settings),
         client_id=settings.get("client.id", "kafka-delete-data"),
-        sasl=sasl_of(command_config or "", settings),
+        security=security_of(command_config or "", settings),
     )
 
 
@@ -102,14 +102,14 @@ def _delete(
     *,
     timeout_ms: int | None = None,
     client_id: str = "kmini-cli",
-    sasl: Sasl | None = None,
+    security: Security | None = None,
 ) -> None:
     results = ask(
         bootstrap_server,
         lambda client: client.delete_records_before(offsets),
         timeout_ms=timeout_ms,
         client_id=client_id,
-        sasl=sasl,
+        security=security,
     )
     for (topic, partition), (low_watermark, error) in results.items():
         click.echo(f"{topic} {partition} {low_watermark if error is None else error_text(error)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kmini.cli.broker_call import address_option, command_config_option, remembered_sasl, timeout_option
+from kmini.cli.broker_call import address_option, command_config_option, remembered_security, timeout_option
 from kmini.cli.escaping import escaped
 from kmini.cli.tables import format_option, show
 from kmini.testkit.phrases import counted
@@ -50,7 +50,8 @@ def doctor(address: str | None, output: str, bootstrap_server: str, timeout_ms: 
         given = parse_addresses(address or bootstrap_server)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    findings = asyncio.run(examine(given, timeout_ms=timeout_ms, sasl=remembered_sasl()))
+    security = remembered_security()
+    findings = asyncio.run(examine(given, timeout_ms=timeout_ms, sasl=security.sasl, tls=security.tls))
     printed = findings if output == "json" else _shortened(findings)
     if output == "table" and sys.stdout.isatty():
         _draw(printed)

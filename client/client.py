@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.errors import KafkaError
 from ..protocol.messages.fetch import READ_UNCOMMITTED
@@ -48,6 +48,9 @@ from .transactions import (
     list_transactions,
 )
 
+if TYPE_CHECKING:
+    import ssl
+
 P = TypeVar("P", bound="tuple[str, int]")
 """A TopicPartition, or a plain tuple of its two fields."""
 
@@ -67,14 +70,16 @@ class Client:
         timeout_ms: int = 30_000,
         settings: ConnectionSettings | None = None,
         sasl: Sasl | None = None,
+        tls: ssl.SSLContext | None = None,
         on_unreachable: Callable[[str], None] | None = None,
     ) -> None:
-        """`sasl` authenticates at brokers that require it; `settings` replace `client_id` and `sasl`.
+        """`sasl` authenticates at brokers that require it, `tls` encrypts (`key_stores.client_context` makes one);
+        `settings` replace `client_id` and both.
 
         `on_unreachable` gets a sentence about a broker that cannot be reached, while the client still tries.
         """
         addresses = parse_addresses(bootstrap_servers) if isinstance(bootstrap_servers, str) else bootstrap_servers
-        settings = settings or ConnectionSettings(client_id=client_id, sasl=sasl)
+        settings = settings or ConnectionSettings(client_id=client_id, sasl=sasl, tls=tls)
         self.cluster = ClusterConnections(addresses, settings, on_unreachable)
         self.timeout_ms = timeout_ms
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import gather
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kmini.client import Address, ConnectionSettings, Sasl
 from kmini.doctor.addresses import Reached, advertised_addresses, reach
@@ -36,6 +37,9 @@ from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.remote.server_identity import identity_of
 from kmini.testkit.report.facts import Facts
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 MOST_PARTITIONS = 10_000
 """Partitions whose offsets are asked for, at most: the first by topic."""
 CLIENT_ID = "kmini-doctor"
@@ -53,10 +57,14 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return PROBLEMS if any(finding.level == FAIL for finding in findings) else NO_FAILURE
 
 
-async def examine(given: Sequence[Address], *, timeout_ms: int, sasl: Sasl | None = None) -> list[Finding]:
+async def examine(
+    given: Sequence[Address], *, timeout_ms: int, sasl: Sasl | None = None, tls: SSLContext | None = None
+) -> list[Finding]:
     """Everything that is found at these bootstrap addresses, in the order of the checks. `timeout_ms` bounds each
     connection and each question."""
-    brokers = Brokers(ConnectionSettings(client_id=CLIENT_ID, connect_timeout_ms=timeout_ms, sasl=sasl), timeout_ms)
+    brokers = Brokers(
+        ConnectionSettings(client_id=CLIENT_ID, connect_timeout_ms=timeout_ms, sasl=sasl, tls=tls), timeout_ms
+    )
     try:
         reached, findings = await reach(brokers, given)
         if reached is not None:

@@ -1,34 +1,24 @@
-"""TLS at a listener: key stores by Kafka's settings, and the principal that a client's certificate names.
+"""TLS at a listener by Kafka's settings, and the principal that a client's certificate names.
 
-A key store is PEM or PKCS12, in a file or, as PEM, in the setting itself. Java's own format (JKS) has to be converted.
-Keys reach OpenSSL by a file in memory that has no name, or where the system has none, by one that only this user can
-read and that is removed at once.
+`client/key_stores.py` reads the keys and certificates.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import re
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
+from ...client.key_stores import Find, load_keys, load_trusted
 from ...storage.config_key import shorten, split_list
 from ..network.peer_log import PeerLog
 from .resources import ANONYMOUS, Principal
 
 peer_log = PeerLog(logging.getLogger("kmini.connection"))
 
-Find = Callable[[str], tuple[str, str]]
-"""Gives the name and the text of a setting at the listener; an empty text if it is not set."""
-
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-JKS_MAGIC = bytes.fromhex("feedfeed")
-PKCS12_BEGINS = b"\x30"
-NEEDS_CRYPTOGRAPHY = "PKCS12 needs the package cryptography: pip install 'kmini[tls]'"
 
 
 class TlsSettings(NamedTuple):
@@ -50,13 +40,13 @@ def tls_settings(find: Find) -> TlsSettings:
     context.sslobject_class = ToldHandshake
     _set_versions(context, find)
     _set_ciphers(context, find)
-    _load_keys(context, find)
+    load_keys(context, find)
     name, text = find("ssl.client.auth")
     if text.lower() not in CLIENT_AUTH:
         raise ValueError(f"{name}={shorten(text)}: must be none, requested or required")
     context.verify_mode = CLIENT_AUTH[text.lower()]
     if context.verify_mode is not ssl.CERT_NONE:
-        _load_trusted(context, find)
+        load_trusted(context, find, ssl.Purpose.CLIENT_AUTH)
     name, text = find("ssl.principal.mapping.rules")
     try:
         return TlsSettings(context, MappingRules(text))
@@ -126,134 +116,6 @@ class ToldHandshake(ssl.SSLObject):
             told = f"the TLS handshake failed: {str(error.reason or error).lower().replace('_', ' ')}"
             peer_log.warning("closed a connection: %s", _REASONS.get(str(error.reason), told))
             raise
-
-
-# --- key stores
-
-
-class Store(NamedTuple):
-    """A key store or a trust store, as PEM."""
-
-    key: bytes
-    """The private key; empty in a trust store."""
-    certificates: bytes
-    password: str
-    """That of the private key; empty for a plain one."""
-
-
-def _load_keys(context: ssl.SSLContext, find: Find) -> None:
-    _, inline_key = find("ssl.keystore.key")
-    if inline_key:
-        name, chain = find("ssl.keystore.certificate.chain")
-        if not chain:
-            raise ValueError(f"{name}: ssl.keystore.key needs the certificate chain beside it")
-        store = Store(inline_key.encode(), chain.encode(), find("ssl.key.password")[1])
-    else:
-        name, location = find("ssl.keystore.location")
-        if not location:
-            raise ValueError(f"{name}: a listener with TLS needs a key store, or ssl.keystore.key and its chain")
-        store = _read_store(find, "keystore", name, location)
-        if not store.key:
-            raise ValueError(f"{name}={shorten(location)}: it has no private key")
-    try:
-        with file_of(store.key + b"\n" + store.certificates) as path:
-            context.load_cert_chain(path, password=store.password or _no_password)
-    except (ssl.SSLError, ValueError) as error:
-        is_encrypted = b"ENCRYPTED" in store.key and isinstance(error, ssl.SSLError)
-        told = "the password of the private key is another one" if is_encrypted else _why(error)
-        raise ValueError(f"{name}: {told}") from None
-
-
-def _no_password() -> str:
-    """Asked for where a key is encrypted and no password is set: OpenSSL would ask at the terminal."""
-    raise ValueError("the private key has a password, and ssl.key.password is not set")
-
-
-def _load_trusted(context: ssl.SSLContext, find: Find) -> None:
-    name, certificates = find("ssl.truststore.certificates")
-    if not certificates:
-        name, location = find("ssl.truststore.location")
-        if not location:
-            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
-            return
-        certificates = _read_store(find, "truststore", name, location).certificates.decode("ascii", "replace")
-    try:
-        context.load_verify_locations(cadata=certificates)
-    except (ssl.SSLError, ValueError) as error:
-        raise ValueError(f"{name}: it holds no certificates that can be read: {_why(error)}") from None
-
-
-def _read_store(find: Find, kind: str, name: str, location: str) -> Store:
-    """The store in a file, whatever Kafka's default type is: the file tells. Raises ValueError."""
-    type_name, type_ = find(f"ssl.{kind}.type")
-    if type_.upper() not in ("JKS", "PKCS12", "PEM"):
-        raise ValueError(f"{type_name}={shorten(type_)}: must be PEM, PKCS12 or JKS")
-    try:
-        with open(location, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ValueError(f"{name}={shorten(location)}: {error.strerror}") from None
-    password = find(f"ssl.{kind}.password")[1]
-    if data.startswith(JKS_MAGIC):
-        converted = f"{location.removesuffix('.jks')}.p12"
-        raise ValueError(
-            f"{name}={shorten(location)}: it has Java's own format, and kmini reads PKCS12 and PEM: keytool "
-            f"-importkeystore -srckeystore {location} -destkeystore {converted} -deststoretype PKCS12"
-        )
-    if data.startswith(PKCS12_BEGINS):
-        return _read_pkcs12(data, password, f"{name}={shorten(location)}")
-    if type_.upper() != "PEM":
-        raise ValueError(f"{name}={shorten(location)}: it is no PKCS12; if it is PEM, {type_name}=PEM says so")
-    return Store(data, b"", find("ssl.key.password")[1]) if kind == "keystore" else Store(b"", data, "")
-
-
-def _read_pkcs12(data: bytes, password: str, what: str) -> Store:
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.serialization import pkcs12
-    except ImportError:
-        raise ValueError(f"{what}: {NEEDS_CRYPTOGRAPHY}") from None
-    try:
-        found = pkcs12.load_pkcs12(data, password.encode() or None)
-    except ValueError:
-        raise ValueError(f"{what}: its password is another one, or it is damaged") from None
-    encoding = serialization.Encoding.PEM
-    key = b""
-    if found.key is not None:
-        no_password = serialization.NoEncryption()
-        key = found.key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, no_password)
-    certificates = [each for each in (found.cert, *found.additional_certs) if each is not None]
-    return Store(key, b"".join(each.certificate.public_bytes(encoding) for each in certificates), "")
-
-
-@contextmanager
-def file_of(secret: bytes) -> Iterator[str]:
-    """The path of a file with these bytes, which nobody else can read, and which is gone afterwards."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("kmini-key")
-        try:
-            os.write(descriptor, secret)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    import tempfile
-
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(secret)
-        file.flush()
-        yield file.name
-
-
-def _why(error: Exception) -> str:
-    """What is wrong with a key or a certificate, in a few words."""
-    if isinstance(error, ssl.SSLError):
-        if error.reason == "KEY_VALUES_MISMATCH":
-            return "the private key and the certificate do not belong together"
-        if error.reason is None or error.reason in ("PEM", "NO_START_LINE"):
-            return "it lacks a certificate or a private key in PEM"
-        return error.reason.lower().replace("_", " ")
-    return str(error)
 
 
 # --- principals

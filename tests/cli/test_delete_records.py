@@ -115,7 +115,7 @@ def test_the_script_needs_a_broker_and_offsets(tmp_path, missing: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("security.protocol=SSL", "security.protocol=SSL is not offered yet"),
+        ("security.protocol=TLS", "security.protocol=TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("request.timeout.ms=soon", "request.timeout.ms=soon: a number of milliseconds was expected"),
         ("client.id=\\u12", "is no properties file: line 1"),
     ],

@@ -54,10 +54,10 @@ def test_the_address_may_come_from_the_environment(run, broker: Broker) -> None:
 
 def test_credentials_come_from_a_file_as_of_the_other_commands(run, broker: Broker, tmp_path) -> None:
     config = tmp_path / "client.properties"
-    config.write_text("security.protocol=SSL\n", encoding="utf-8")
+    config.write_text("security.protocol=TLS\n", encoding="utf-8")
     result = run("doctor", broker.bootstrap_servers, "--command-config", config)
     assert result.exit_code == 2
-    assert "security.protocol=SSL is not offered yet" in result.stderr
+    assert "security.protocol=TLS is none of PLAINTEXT, SSL" in result.stderr
 
 
 def test_a_terminal_gets_paragraphs_no_wider_than_it_is(on_terminal, broker: Broker, free_port: int) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 from kmini import Broker
+from kmini.cli import kmini
 from support.certificates import Authority, Signed
 from support.java_clients import JavaClients
 from support.until import until
@@ -209,3 +211,25 @@ def test_librdkafka_does_not_trust_a_certificate_that_is(files: Files, fault: st
         producer.produce("orders", b"x")
         until(lambda: producer.poll(0.05) is not None and any("certificate verify failed" in each for each in told))
         producer.purge()
+
+
+def test_our_own_commands_speak_tls_by_the_settings_of_kafkas_tools(broker: Broker, files: Files) -> None:
+    signed = files.authority.sign("Alice", unit="people")
+    keys = files.folder / "alice.pem"
+    keys.write_text(signed.pem)
+    config = files.folder / "client.properties"
+    trusting = f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={files.trusted}\n"
+    for text, listener in (
+        (trusting, "TLS"),
+        (f"{trusting}ssl.keystore.type=PEM\nssl.keystore.location={keys}\n", "MUTUAL"),
+    ):
+        config.write_text(text)
+        options = ["-b", address(broker, listener), "--command-config", str(config)]
+        listed = CliRunner().invoke(kmini, ["topic", "list", *options])
+        assert (listed.exit_code, "orders" in listed.stdout) == (0, True), listed.output
+        found = CliRunner().invoke(kmini, ["doctor", address(broker, listener), "--command-config", str(config)])
+        assert found.exit_code == 0, found.output
+    config.write_text("security.protocol=SSL\nssl.truststore.location=/no/such\n")
+    refused = CliRunner().invoke(kmini, ["topic", "list", *options])
+    assert refused.exit_code == 2
+    assert "ssl.truststore.location=/no/such: No such file" in refused.stderr
