@@ -228,7 +228,7 @@ class FailedEntries:
     # --- what is taken out of the request
 
     def _acquire_nothing(self, error: EntryError) -> None:
-        """Let a ShareFetch acquire no records, which its client would never see, nor acknowledge some where it fails."""
+        """Let a ShareFetch acquire no records, which its client would not see, and acknowledge none where it fails."""
         self._request.max_records = 0
         for topic in self._request.topics:
             name = self._topic(topic)
