@@ -1,4 +1,4 @@
-"""`kmini group`: list, describe, reset and delete consumer groups."""
+"""`kmini group`: list, describe, reset and delete groups."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ STATE_COLUMNS = (
 
 @click.group(cls=Commands)
 def group() -> None:
-    """List, describe, reset and delete consumer groups.
+    """List, describe, reset and delete groups.
 
     \b
     kmini group list                                         all groups
@@ -96,7 +96,7 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], output: str, bootstra
 @click.argument("names", metavar="[GROUP...]", nargs=-1)
 @click.option("--members", is_flag=True, help="Members, the partitions of each, and their epochs and targets.")
 @click.option("--state", is_flag=True, help="State, assignor, coordinator and epochs.")
-@click.option("--offsets", is_flag=True, help="Committed offsets and lag.  [default]")
+@click.option("--offsets", is_flag=True, help="Committed offsets and lag; of share groups start offsets.  [default]")
 @format_option
 @bootstrap_option
 def describe(
@@ -105,8 +105,9 @@ def describe(
     """Print the committed offset, the lag and the owner of every partition of groups.
 
     Lag is the distance from the committed offset to the end of the partition. Without a name, all groups are
-    described. Epochs, targets and subscriptions are those of consumer groups (KIP-848); classic groups do not tell
-    them.
+    described. Epochs, targets and subscriptions are those of consumer groups (KIP-848) and streams groups (KIP-1071);
+    classic groups do not tell them. Share groups (KIP-932) have no owners and no targets; their offset is the first one
+    whose delivery has not ended, their lag the number of those.
 
     \b
     kmini group describe billing
@@ -158,7 +159,9 @@ def _state_row(described: GroupDescription) -> Row:
 
 
 async def _offset_rows(client: Client, described: GroupDescription) -> list[Row]:
-    """Make a row for each partition with an owner or a committed offset."""
+    """Make a row for each partition with an owner or a committed offset, or that a share group reads."""
+    if described.type == "share":
+        return await _share_rows(client, described.group_id)
     committed = await client.committed_offsets(described.group_id)
     owners = {partition: member for member in described.members for partition in member.partitions}
     partitions = sorted({*committed, *owners})
@@ -171,6 +174,12 @@ async def _offset_rows(client: Client, described: GroupDescription) -> list[Row]
         owner_columns = (owner.member_id, owner.client_host, owner.client_id) if owner else (None, None, None)
         rows.append((described.group_id, *at, offset, end, lag, *owner_columns))
     return rows
+
+
+async def _share_rows(client: Client, group_id: str) -> list[Row]:
+    shared = await client.share_group_offsets(group_id)
+    ends = await client.end(await _led(client, [*shared]))
+    return [(group_id, *at, found.offset, ends.get(at), found.lag, None, None, None) for at, found in shared.items()]
 
 
 async def _led(client: Client, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:

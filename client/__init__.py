@@ -19,7 +19,7 @@ from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord
 from .delete_records import DeleteRecordsResult
 from .errors import Disconnected, NoBrokerAnswers, NotAKafkaBroker
-from .group_descriptions import GroupDescription, GroupMember
+from .group_descriptions import GroupDescription, GroupMember, ShareGroupOffset
 from .groups import CommittedOffset, GroupListing
 from .produce import ProduceResult, record
 from .sasl import Sasl
@@ -46,6 +46,7 @@ __all__ = [
     "NotAKafkaBroker",
     "ProduceResult",
     "Sasl",
+    "ShareGroupOffset",
     "TransactionDescription",
     "TransactionListing",
     "parse_addresses",

@@ -24,7 +24,7 @@ from .connection import Connection, ConnectionSettings
 from .consume import ConsumedRecord, Consumption, Fetched, fetch
 from .deadline import Deadline
 from .delete_records import DeleteRecordsResult, delete_records_before
-from .group_descriptions import GroupDescription, describe_group
+from .group_descriptions import GroupDescription, ShareGroupOffset, describe_group, share_group_offsets
 from .groups import (
     CommittedOffset,
     GroupListing,
@@ -166,7 +166,7 @@ class Client:
         return await list_groups(self.cluster, self._deadline(), states=states, types=types)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """Return a group, classic or of the consumer protocol (KIP-848), with its members. Raises GroupIdNotFound."""
+        """Return a group of any type, with its members. Raises GroupIdNotFound."""
         return await describe_group(self.cluster, group_id, self._deadline())
 
     async def delete_groups(self, group_ids: Iterable[str]) -> Outcomes:
@@ -181,6 +181,11 @@ class Client:
         group without members, and InconsistentGroupProtocol for one that is not of consumers.
         """
         await rebalance(self.cluster, group_id, self._deadline())
+
+    async def share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset]:
+        """Return where a share group is in the partitions that it reads; none for a group that is of another type or
+        does not exist."""
+        return await share_group_offsets(self.cluster, group_id, self._deadline())
 
     async def committed_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of a group; none for a group that does not exist."""

@@ -39,7 +39,7 @@ from .cluster_connections import ClusterConnections
 from .connection import Connection
 from .deadline import Backoff, Deadline
 from .errors import NoBrokerAnswers, check, error_of
-from .group_descriptions import CLASSIC, STABLE, GroupDescription, describe_group
+from .group_descriptions import CLASSIC, CONSUMER, STABLE, GroupDescription, describe_group
 from .topics import Outcomes
 
 V = TypeVar("V")
@@ -66,7 +66,7 @@ class GroupListing(NamedTuple):
     """"consumer", or another use of groups. Empty for a group that only has committed offsets."""
     state: str
     type: str
-    """The group protocol of its members: "classic" or "consumer"."""
+    """The group protocol of its members: "classic", "consumer", "share" or "streams"."""
 
 
 class CommittedOffset(NamedTuple):
@@ -123,9 +123,9 @@ async def rebalance(cluster: ClusterConnections, group_id: str, deadline: Deadli
     group = await describe_group(cluster, group_id, deadline)
     if not group.members:
         raise UnknownMemberId(f"group {group_id} is {group.state}: a rebalance needs members")
-    if group.type != CLASSIC:
+    if group.type == CONSUMER:
         await _pass_by(cluster, group_id, deadline)
-    elif group.protocol_type != PROTOCOL_TYPE:
+    elif group.type != CLASSIC or group.protocol_type != PROTOCOL_TYPE:
         raise InconsistentGroupProtocol(f"group {group_id} is one of {group.protocol_type}, not of consumers")
     elif group.state == STABLE:
         await _rejoin(cluster, group, deadline)

@@ -140,8 +140,7 @@ def configs() -> str:
         f"{table(headings, topic_rows)}\n"
         "## Groups\n\n"
         "A group's own value wins over the broker setting beside it; the `min` and `max` settings of the broker bound "
-        "it. The group need not exist yet. Those of share and streams groups are kept, and have no effect until these "
-        "groups are served.\n\n"
+        "it. The group need not exist yet.\n\n"
         f"{table(headings, group_rows)}"
     )
 

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from kmini.testkit.clock_handle import AsyncClock, Clock
     from kmini.testkit.cluster import AsyncCluster, Cluster, ReplicaOffsets
     from kmini.testkit.contents import PartitionOffsets, Record
-    from kmini.testkit.descriptions import GroupDescription, GroupMember, OpenTransaction
+    from kmini.testkit.descriptions import (
+        GroupDescription,
+        GroupMember,
+        InFlightRecords,
+        OpenTransaction,
+        SharePartition,
+    )
     from kmini.testkit.embedded import AsyncBroker, Broker
     from kmini.testkit.expectation import Expectation
     from kmini.testkit.fault_draft import FaultDraft
@@ -68,6 +74,7 @@ _HOMES = {
     "Group": "testkit.group_handle",
     "GroupDescription": "testkit.descriptions",
     "GroupMember": "testkit.descriptions",
+    "InFlightRecords": "testkit.descriptions",
     "JournalEntry": "broker.journal.entries",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
@@ -83,6 +90,7 @@ _HOMES = {
     "RequestsLost": "testkit.journal_handle",
     "ResetReport": "broker.reset",
     "SeedError": "testkit.seeds",
+    "SharePartition": "testkit.descriptions",
     "Snapshot": "broker.snapshots",
     "SnapshotError": "broker.snapshots",
     "Topic": "testkit.topic_handle",
@@ -116,6 +124,7 @@ __all__ = [
     "Group",
     "GroupDescription",
     "GroupMember",
+    "InFlightRecords",
     "JournalEntry",
     "KafkaError",
     "KafkaTestWarning",
@@ -131,6 +140,7 @@ __all__ = [
     "RequestsLost",
     "ResetReport",
     "SeedError",
+    "SharePartition",
     "Snapshot",
     "SnapshotError",
     "Topic",

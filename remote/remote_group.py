@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Literal
 
-from kmini.client.group_descriptions import CLASSIC, CONSUMER, STABLE
-from kmini.protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, NonEmptyGroup
+from kmini.client.group_descriptions import CLASSIC, SHARE, STABLE
+from kmini.protocol.errors import GroupIdNotFound, NonEmptyGroup
 from kmini.protocol.messages.list_offsets import EARLIEST, LATEST
 from kmini.protocol.topics import TopicPartition
 from kmini.remote.needs_kmini import RefusingTable
@@ -18,9 +18,6 @@ from kmini.testkit.descriptions import GroupDescription, group_of
 from kmini.testkit.group_handle import GroupOperations
 from kmini.testkit.phrases import counted, members_expected, there_is_no
 from kmini.testkit.waiting import NotInTime
-
-KINDS = (CLASSIC, CONSUMER)
-"""The kinds of groups that are described."""
 
 
 class RemoteGroupOperations(RefusingTable):
@@ -36,26 +33,19 @@ class RemoteGroupOperations(RefusingTable):
         self._name = group
 
     async def describe(self) -> GroupDescription:
-        """See `GroupOperations.describe`. No request tells the generation of a classic group, and the topics that its
-        members subscribe to: they are -1 and the topics of the assignments. Raises InconsistentGroupProtocol, too, for
-        a group whose members are no consumers (share, streams)."""
+        """See `GroupOperations.describe`. No request tells the generation of a classic group, the topics that its
+        members subscribe to, and what a share group has in flight: the first two are -1 and the topics of the
+        assignments."""
         try:
-            return group_of(await self._client.describe_group(self._name))
+            told = await self._client.describe_group(self._name)
         except GroupIdNotFound:
-            pass
-        listed = await self._client.list_groups()
-        for group in listed:
-            if group.group_id == self._name and group.type not in (*KINDS, ""):
-                raise InconsistentGroupProtocol(
-                    f"group {self._name} is {group.state} and of the kind {group.type}: only members of a "
-                    f"{' or '.join(KINDS)} group are told"
-                )
-        raise GroupIdNotFound(there_is_no("group", self._name, (group.group_id for group in listed)))
+            listed = await self._client.list_groups()
+            raise GroupIdNotFound(there_is_no("group", self._name, (group.group_id for group in listed))) from None
+        return group_of(told, await self._client.share_group_offsets(self._name) if told.type == SHARE else {})
 
     async def offsets(self) -> dict[TopicPartition, int]:
         """See `GroupOperations.offsets`."""
-        with contextlib.suppress(InconsistentGroupProtocol):
-            await self.describe()
+        await self.describe()
         return await self._committed()
 
     async def _committed(self) -> dict[TopicPartition, int]:
@@ -65,6 +55,8 @@ class RemoteGroupOperations(RefusingTable):
     async def lag(self) -> dict[TopicPartition, int]:
         """See `GroupOperations.lag`."""
         description = await self.describe()
+        if description.kind == SHARE:
+            return {one.partition: one.lag for one in description.share_partitions if one.lag is not None}
         committed = await self._committed()
         places = sorted({*committed, *(place for member in description.members for place in member.assignment)})
         found = await offsets_of(self._client, places)
@@ -104,6 +96,12 @@ class RemoteGroupOperations(RefusingTable):
             if not await self._operations.metadata([topic]):
                 return False
             offsets = await offsets_of(self._client, await self._operations.partitions(topic))
+            shared = await self._share_lag()
+            if shared is not None:
+                left = sum(
+                    shared.get(place, found.high_watermark - found.log_start_offset) for place, found in offsets.items()
+                )
+                return left == 0
             left = len(await read(self._client, offsets, "committed", await self._committed()))
             return left == 0
 
@@ -113,10 +111,17 @@ class RemoteGroupOperations(RefusingTable):
             behind = f"{counted(left, 'record')} of {topic} left to commit"
             raise NotInTime(f"{behind}; {await self._status()} (after {timeout_ms} ms)")
 
+    async def _share_lag(self) -> dict[TopicPartition, int] | None:
+        """What `lag` tells of a share group; None for other groups."""
+        with contextlib.suppress(GroupIdNotFound):
+            if (await self._client.describe_group(self._name)).type == SHARE:
+                return await self.lag()
+        return None
+
     async def _status(self) -> str:
         try:
             return str(await self.describe())
-        except (GroupIdNotFound, InconsistentGroupProtocol) as error:
+        except GroupIdNotFound as error:
             return error.message
 
     async def rebalance(self) -> None:
@@ -127,8 +132,8 @@ class RemoteGroupOperations(RefusingTable):
         """See `GroupOperations.commit`."""
         try:
             described = await self.describe()
-        except (GroupIdNotFound, InconsistentGroupProtocol):
-            described = None  # the broker refuses if members of another protocol are there
+        except GroupIdNotFound:
+            described = None
         if described is not None and described.members:
             raise NonEmptyGroup(f"{described}: members commit themselves, so stop them before")
         for topic, partition in offsets:

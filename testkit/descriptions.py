@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kmini.protocol.topics import TopicPartition
@@ -10,6 +11,7 @@ from kmini.testkit.phrases import counted
 if TYPE_CHECKING:
     from kmini.client import GroupDescription as ToldGroup
     from kmini.client import GroupMember as ToldMember
+    from kmini.client import ShareGroupOffset
 
 SHOWN = 10
 """Most members, or partitions, in a description."""
@@ -52,6 +54,48 @@ class GroupMember(NamedTuple):
         return f"{self.member_id} (client {self.client_id} at {self.address}{wants}, has {has}{to_have})"
 
 
+class InFlightRecords(NamedTuple):
+    """Consecutive records of a partition that a share group has in flight, all of one state (KIP-932)."""
+
+    first_offset: int
+    last_offset: int
+    state: str
+    """"ACQUIRED" while a member has them locked, "AVAILABLE" for the next fetch; "ACKNOWLEDGED" and "ARCHIVED" where an
+    earlier record is not done."""
+    delivery_count: int
+    """How many times they were delivered, the present delivery included."""
+    member_id: str
+    """The member that has acquired them; empty in the other states."""
+
+    def __str__(self) -> str:
+        offsets = f"{self.first_offset}" + (f"-{self.last_offset}" * (self.last_offset > self.first_offset))
+        by = f" by {self.member_id}" if self.member_id else ""
+        return f"{offsets} {self.state}{by} (delivery count {self.delivery_count})"
+
+
+class SharePartition(NamedTuple):
+    """Where a share group is in a partition (KIP-932)."""
+
+    partition: TopicPartition
+    start_offset: int | None
+    """The first offset whose delivery has not ended; None until a member has begun to read the partition."""
+    lag: int | None
+    """The records, with transaction markers, whose delivery has not ended, up to the high watermark; None as the start
+    offset is, and if no broker that runs leads the partition."""
+    in_flight: tuple[InFlightRecords, ...] | None
+    """The records in flight, in order, as the leader of the partition has them; while no member reads it, as they are
+    stored. None where the group was asked over the protocol, which does not tell them."""
+
+    def __str__(self) -> str:
+        if self.start_offset is None:
+            return f"{self.partition} is not read yet"
+        lag = "" if self.lag is None else f", lag {self.lag}"
+        some = [str(records) for records in (self.in_flight or ())[:SHOWN]]
+        more = len(self.in_flight or ()) - len(some)
+        in_flight = f", in flight: {', '.join(some)}{f' and {more} more' if more else ''}" if some else ""
+        return f"{self.partition} starts at {self.start_offset}{lag}{in_flight}"
+
+
 class GroupDescription(NamedTuple):
     """A group and its members."""
 
@@ -75,6 +119,8 @@ class GroupDescription(NamedTuple):
     """The number of the broker that coordinates the group."""
     assignment_epoch: int | None = None
     """The group epoch that the members' targets were computed for; None of a classic group."""
+    share_partitions: tuple[SharePartition, ...] = ()
+    """Where a share group is in the partitions that it reads, sorted; empty for groups of other kinds."""
 
     @property
     def at(self) -> str:
@@ -86,18 +132,21 @@ class GroupDescription(NamedTuple):
         return at_generation(self.kind, self.generation) + (f", assignment epoch {self.assignment_epoch}" * behind)
 
     def __str__(self) -> str:
+        shared = "".join(f"; {one}" for one in self.share_partitions[:SHOWN])
         if not self.members:
             past = "its members have left" if self.generation else "it never had a member"
-            return f"group {self.group} is {self.state}; {past}"
+            return f"group {self.group} is {self.state}; {past}{shared}"
         count = len(self.members)
         members = counted(count, "member")
         listed = "; ".join(map(str, self.members[:SHOWN])) + (f"; and {count - SHOWN} more" if count > SHOWN else "")
         protocol = f", {'protocol' if self.kind == 'classic' else 'assignor'} {self.protocol}" if self.protocol else ""
         at = f", {self.at}" if self.at else ""
-        return f"group {self.group} is {self.state}{at}{protocol}, {members}: {listed}"
+        return f"group {self.group} is {self.state}{at}{protocol}, {members}: {listed}{shared}"
 
 
-def group_of(told: ToldGroup) -> GroupDescription:
+def group_of(
+    told: ToldGroup, share_offsets: Mapping[TopicPartition, ShareGroupOffset] | None = None
+) -> GroupDescription:
     """A group as its coordinator told it over the protocol, which does not tell the generation of a classic group."""
     is_classic = told.epoch is None
     return GroupDescription(
@@ -109,6 +158,10 @@ def group_of(told: ToldGroup) -> GroupDescription:
         tuple(map(_member_of, told.members)),
         told.coordinator.node_id,
         told.assignment_epoch,
+        tuple(
+            SharePartition(place, found.offset, found.lag, None)
+            for place, found in sorted((share_offsets or {}).items())
+        ),
     )
 
 

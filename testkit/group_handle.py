@@ -6,7 +6,8 @@ for: the coordinator tells each change of a group's state and of its committed o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+import contextlib
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Literal
 
 from kmini.broker.broker import BrokerServer
@@ -30,8 +31,15 @@ from kmini.storage.log import PartitionLog
 from kmini.storage.timestamp_search import batches_since
 from kmini.testkit.argument_checks import ARGUMENTS
 from kmini.testkit.contents import shown
-from kmini.testkit.descriptions import GroupDescription
-from kmini.testkit.group_members import classic_members, consumers, instances, sharers
+from kmini.testkit.descriptions import GroupDescription, SharePartition
+from kmini.testkit.group_members import (
+    classic_members,
+    consumers,
+    instances,
+    share_partition_keys,
+    share_partitions,
+    sharers,
+)
 from kmini.testkit.handle import Awaiting, Blocking, Handle, method, waits_for_clients
 from kmini.testkit.operations import Operations
 from kmini.testkit.phrases import counted, members_expected, there_is_no
@@ -62,8 +70,9 @@ class GroupOperations:
     # --- what is there
 
     async def describe(self) -> GroupDescription:
-        """The kind, state, generation or epochs, protocol and members of the group. Raises GroupIdNotFound, which
-        lists the groups, CoordinatorNotAvailable and CoordinatorLoadInProgress.
+        """The kind, state, generation or epochs, protocol and members of the group; of a share group also the records
+        in flight. Raises GroupIdNotFound, which lists the groups, CoordinatorNotAvailable and
+        CoordinatorLoadInProgress.
 
         >>> broker.group("billing").commit({("orders", 0): 7})
         >>> str(broker.group("billing").describe())
@@ -88,8 +97,8 @@ class GroupOperations:
         it: transaction markers count.
 
         It has the partitions with a committed offset, and all partitions of the topics that members subscribe to; of
-        those without a committed offset everything is behind. A share group commits nothing and has none of them:
-        Kafka's DescribeShareGroupOffsets tells where it is. Raises GroupIdNotFound, CoordinatorNotAvailable and
+        those without a committed offset everything is behind. A share group has the partitions that it has begun to
+        read, and the records there whose delivery has not ended. Raises GroupIdNotFound, CoordinatorNotAvailable and
         CoordinatorLoadInProgress.
 
         >>> for value in (b"one", b"two", b"three"):
@@ -100,7 +109,7 @@ class GroupOperations:
         """
         _, group = self._find()
         if isinstance(group, ShareGroup):
-            return GroupOffsets()
+            return GroupOffsets((one.partition, one.lag) for one in self._shared(group) if one.lag is not None)
         committed = _committed(group)
         topics = {place.topic for place in committed} | (group.subscribed_topics() or set())
         return GroupOffsets(
@@ -146,7 +155,8 @@ class GroupOperations:
     @waits_for_clients
     async def caught_up(self, topic: str, *, timeout_ms: int = 10_000) -> None:
         """Wait until the group has committed an offset behind every record of a topic that a consumer at
-        `read_committed` gets. Transaction markers, and records of aborted and open transactions, do not count.
+        `read_committed` gets. Transaction markers, and records of aborted and open transactions, do not count. A share
+        group is waited for until it has no lag.
 
         Neither need exist yet; a topic without records is caught up with. Raises RequestTimedOut, which is
         an AssertionError as well and tells how far the group is.
@@ -166,12 +176,18 @@ class GroupOperations:
 
     def _left(self, log: PartitionLog) -> int:
         """How many records a consumer of the group has left."""
+        shared = self._shared_partition(log)
+        if shared is not None:
+            return log.high_watermark - log.log_start_offset if shared.lag is None else shared.lag
         position = self._position(log)
         if position >= log.last_stable_offset:
             return 0
         return sum(1 for _ in shown(log, "committed", since=position))
 
     def _position(self, log: PartitionLog) -> int:
+        shared = self._shared_partition(log)
+        if shared is not None:
+            return log.log_start_offset if shared.start_offset is None else shared.start_offset
         try:
             committed = self._find()[1].offsets.shown(log.topic_partition)
         except (GroupIdNotFound, CoordinatorNotAvailable, CoordinatorLoadInProgress):
@@ -196,7 +212,10 @@ class GroupOperations:
         return [key_of_group(self._name), CONSUMER_OFFSETS]
 
     def _keys_with(self, topic: str) -> Collection[Hashable]:
-        return [*self._keys(), topic, *(log.topic_partition for log in self._operations.logs(topic))]
+        logs = [log.topic_partition for log in self._operations.logs(topic)]
+        group = self._share_group()
+        shared = share_partition_keys(self._operations.running, group) if group is not None else ()
+        return [*self._keys(), topic, *logs, *shared]
 
     # --- changes
 
@@ -327,6 +346,28 @@ class GroupOperations:
                 raise CoordinatorNotAvailable(f"no broker that runs coordinates group {self._name}")
         raise GroupIdNotFound(there_is_no("group", self._name, self._operations.group_names()))
 
+    def _share_group(self) -> ShareGroup | None:
+        """The group, if it is a share group."""
+        with contextlib.suppress(GroupIdNotFound, CoordinatorNotAvailable, CoordinatorLoadInProgress):
+            group = self._find()[1]
+            if isinstance(group, ShareGroup):
+                return group
+        return None
+
+    def _shared(self, group: ShareGroup) -> Iterator[SharePartition]:
+        def log_of(place: TopicPartition) -> PartitionLog | None:
+            return next((log for log in self._operations.logs(place.topic) if log.topic_partition == place), None)
+
+        return share_partitions(self._operations.running, group, log_of)
+
+    def _shared_partition(self, log: PartitionLog) -> SharePartition | None:
+        """Where the group is in a partition, if it is a share group."""
+        group = self._share_group()
+        if group is None:
+            return None
+        unread = SharePartition(log.topic_partition, None, None, ())
+        return next((one for one in self._shared(group) if one.partition == log.topic_partition), unread)
+
     def _status(self) -> str:
         try:
             return str(self._described(*self._find()))
@@ -357,6 +398,7 @@ class GroupOperations:
             members,
             broker.node_id,
             assignment_epoch,
+            tuple(self._shared(group)) if isinstance(group, ShareGroup) else (),
         )
 
 

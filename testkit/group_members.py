@@ -1,9 +1,10 @@
-"""The members of a group, as `broker.group("billing").describe()` tells them."""
+"""The members of a group, and the partitions of a share group, as `broker.group("billing").describe()` tells them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import itemgetter
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.groups.classic.classic_group import ClassicGroup
@@ -14,10 +15,14 @@ from kmini.broker.groups.share.share_group import ShareGroup
 from kmini.broker.groups.streams.endpoints import read_partitions
 from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.broker.groups.streams.tasks import Tasks
+from kmini.broker.share_fetch.share_partition import RecordState
+from kmini.broker.share_fetch.share_partition import SharePartition as Window
+from kmini.broker.share_state.persister import NO_OFFSET, SharePartitionKey
 from kmini.protocol.consumer_protocol import PROTOCOL_TYPE, read_assignment, subscribed_topics
-from kmini.protocol.errors import MalformedMessage
+from kmini.protocol.errors import CoordinatorLoadInProgress, MalformedMessage, NotCoordinator
 from kmini.protocol.topics import TopicPartition
-from kmini.testkit.descriptions import GroupMember
+from kmini.storage.log import PartitionLog
+from kmini.testkit.descriptions import GroupMember, InFlightRecords, SharePartition
 
 
 def classic_members(group: KnownGroup) -> Iterator[GroupMember]:
@@ -69,6 +74,56 @@ def sharers(broker: BrokerServer, group: ShareGroup) -> Iterator[GroupMember]:
             current.state.name,
             _places(broker, group.targets.get(member_id, {})),
         )
+
+
+def share_partitions(
+    brokers: Collection[BrokerServer], group: ShareGroup, log_of: Callable[[TopicPartition], PartitionLog | None]
+) -> Iterator[SharePartition]:
+    """Where a share group is, in the partitions that it reads. `log_of` gives the log of a leader that runs."""
+    for key, place in sorted(share_partition_keys(brokers, group).items(), key=itemgetter(1)):
+        window, partition_log = _window(brokers, key), log_of(place)
+        if window is None:
+            yield SharePartition(place, None, None, ())
+            continue
+        lag = None
+        if partition_log is not None:
+            start_offset = max(window.start_offset, partition_log.log_start_offset)
+            lag = max(partition_log.high_watermark - start_offset - window.complete_count(), 0)
+        yield SharePartition(place, window.start_offset, lag, tuple(_in_flight(window)))
+
+
+def share_partition_keys(brokers: Iterable[BrokerServer], group: ShareGroup) -> dict[SharePartitionKey, TopicPartition]:
+    """The partitions that a share group reads; without topics that no longer exist."""
+    controller = next(iter(brokers)).controller
+    return {
+        SharePartitionKey(group.group_id, topic_id, number): TopicPartition(topic.name, number)
+        for topic_id, topic in group.partition_states.initialized.items()
+        if controller.topic_by_id(topic_id) is not None
+        for number in topic.partitions
+    }
+
+
+def _window(brokers: Collection[BrokerServer], key: SharePartitionKey) -> Window | None:
+    """The records in flight: those of the leader, or as they are stored; None until they were read."""
+    for broker in brokers:
+        led = broker.coordination.share_partitions.get(key)
+        if led is not None and led.partition.is_served and led.window is not None:
+            return led.window
+    for broker in brokers:
+        with contextlib.suppress(NotCoordinator, CoordinatorLoadInProgress):
+            state = broker.share_coordinator.state(key)
+            if state is not None and state.start_offset != NO_OFFSET:
+                return Window(state.state_epoch, state.start_offset, state.runs)
+    return None
+
+
+def _in_flight(window: Window) -> Iterator[InFlightRecords]:
+    """What counts: a change that is being stored does not yet."""
+    for records in window.records:
+        state, member_id = records.state, records.member_id
+        if records.before is not None:
+            state, member_id = records.before.state, records.before.member_id
+        yield InFlightRecords(records.first, records.last, RecordState(state).name, records.count, member_id)
 
 
 def instances(broker: BrokerServer, group: StreamsGroup) -> Iterator[GroupMember]:

@@ -91,8 +91,9 @@ _ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
 """By API: where a request has entries, and where its answer has those of the same order. Requests of other APIs are
 served whole, and the error replaces what was answered."""
 
-_ALWAYS_SERVED = frozenset({"Metadata"})
-"""APIs whose answer says more than its entries do: they are served even when nothing of the request is left."""
+_ALWAYS_SERVED = frozenset({"Metadata", "ShareAcknowledge"})
+"""APIs that are served even when nothing of the request is left: their answer says more than its entries do, or the
+request counts in a session."""
 
 Entries = Callable[[str | None, int | None], bool]
 """Whether a rule means the entry of this topic and partition; None where an entry names none."""
@@ -196,6 +197,8 @@ class FailedEntries:
         self._request = request
         self._version = version
         self._topic_name = topic_name
+        self._unacknowledged: set[tuple[bytes, int]] = set()
+        """The partitions, by topic id, whose acknowledgements were taken out of a ShareFetch."""
 
     async def answer(self, error: EntryError, serve: Callable[[], Awaitable[Any]]) -> Any:
         """Serve what the error leaves of the request; return the answer with the error in its place.
@@ -212,6 +215,8 @@ class FailedEntries:
                 return self._with(_blank(request.response), taken)
             if request.name in ("Fetch", "ShareFetch"):
                 request.max_wait_ms = 0  # the error is there at once, not after the wait for records
+            if request.name == "ShareFetch":
+                self._acquire_nothing(error)
         answer = await serve()
         if answer is None:
             return None
@@ -221,6 +226,23 @@ class FailedEntries:
         return self._with(answer, taken)
 
     # --- what is taken out of the request
+
+    def _acquire_nothing(self, error: EntryError) -> None:
+        """Let a ShareFetch acquire no records, which its client would not see, and acknowledge none where it fails."""
+        self._request.max_records = 0
+        for topic in self._request.topics:
+            name = self._topic(topic)
+            for asked in topic.partitions:
+                if asked.acknowledgement_batches and (error.means is None or error.means(name, asked.partition_index)):
+                    asked.acknowledgement_batches = []
+                    self._unacknowledged.add((topic.topic_id, asked.partition_index))
+
+    def fail_acknowledgements(self, answer: Any, error: EntryError) -> None:
+        """Give the acknowledgements that were taken out of a ShareFetch the error of their partitions."""
+        for topic in answer.responses if self._unacknowledged else ():
+            for partition in topic.partitions:
+                if (topic.topic_id, partition.partition_index) in self._unacknowledged:
+                    partition.acknowledge_error_code = error.code
 
     def _shapes(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         for asked, answered in _ENTRIES.get(self._request.name, ()):
@@ -299,14 +321,15 @@ def add_missing_fetches(answer: Any, fetched: Iterator[tuple[str, bytes, int]], 
     names only those that have something to say."""
     topic_struct = type(answer).Topic
     present = {
-        (topic.topic, topic.topic_id, partition.partition_index)
+        (getattr(topic, "topic", ""), topic.topic_id, partition.partition_index)
         for topic in answer.responses
         for partition in topic.partitions
     }
     for topic, topic_id, index in fetched:
         if (topic, topic_id, index) not in present:
-            partition = topic_struct.Partition(partition_index=index, error_code=error.code, records=b"")
-            _merge(answer.responses, [topic_struct(topic=topic, topic_id=topic_id, partitions=[partition])])
+            partition = _blank(topic_struct.Partition, partition_index=index, error_code=error.code, records=b"")
+            name = {"topic": topic} if hasattr(topic_struct, "topic") else {}
+            _merge(answer.responses, [topic_struct(**name, topic_id=topic_id, partitions=[partition])])
 
 
 # --- structs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from ...protocol.errors import UnsupportedVersion, error_named
@@ -22,7 +22,7 @@ from .acts import (
 )
 from .answer_bytes import damage_frame, frame_of
 from .error_answers import EntryError, FailedEntries, add_missing_fetches, details_of, level_of
-from .matching import means_entry
+from .matching import means_entry, share_session_keys
 
 if TYPE_CHECKING:
     from ..api.interception import Exchange, Serve
@@ -132,19 +132,25 @@ class FaultedRequest:
         request = self._request
 
         async def failing() -> Any:
-            answer = await FailedEntries(request, self._version, self._topic_name).answer(error, serve)
-            if request.name == "Fetch" and error.level.path and answer is not None:
+            entries = FailedEntries(request, self._version, self._topic_name)
+            answer = await entries.answer(error, serve)
+            if request.name in ("Fetch", "ShareFetch") and error.level.path and answer is not None:
                 add_missing_fetches(answer, self._fetched(error), error)
+                entries.fail_acknowledgements(answer, error)
             return answer
 
         return failing
 
     def _fetched(self, error: EntryError) -> Iterator[tuple[str, bytes, int]]:
         """What the fetch reads and the error means: topic, topic id and partition."""
-        request = self._request
-        sessions = self._context.services.fetch_sessions
-        named = [(t.topic, t.topic_id, p.partition) for t in request.topics for p in t.partitions]
-        remembered = sessions.keys_of(request.session_id) if request.session_epoch > 0 else ()
+        request, services = self._request, self._context.services
+        remembered: Iterable[tuple[str, bytes, int]]
+        if request.name == "ShareFetch":
+            named = [("", t.topic_id, p.partition_index) for t in request.topics for p in t.partitions]
+            remembered = [("", key.topic_id, key.partition) for key in share_session_keys(request, services)]
+        else:
+            named = [(t.topic, t.topic_id, p.partition) for t in request.topics for p in t.partitions]
+            remembered = services.fetch_sessions.keys_of(request.session_id) if request.session_epoch > 0 else ()
         for topic, topic_id, index in dict.fromkeys([*named, *remembered]):
             if error.means is None or error.means(topic or self._topic_name(topic_id), index):
                 yield topic, topic_id, index

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.errors import InvalidArgument
-from ..api.key_fields import KeyFields, Names, key_fields
+from ..api.key_fields import KeyFields, KeyPartition, Names, key_fields
 from .rule import Rule, When
 
 if TYPE_CHECKING:
     from ..api.request_context import Context
+    from ..services import Services
+    from ..share_state.persister import SharePartitionKey
 
 log = logging.getLogger("kmini.faults")
 
@@ -22,6 +24,15 @@ _REASONS = 50
 """Different near misses that a rule remembers at most."""
 _SHOWN = 3
 """Names in a near miss at most."""
+
+
+def share_session_keys(request: Any, services: Services) -> Iterator[SharePartitionKey]:
+    """The partitions that a ShareFetch reads because its session does (KIP-932)."""
+    if request.share_session_epoch > 0:
+        forgotten = {(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions}
+        for key in services.share_sessions.keys_of(request.group_id or "", request.member_id or ""):
+            if (key.topic_id, key.partition) not in forgotten:
+                yield key
 
 
 class Asked:
@@ -40,7 +51,16 @@ class Asked:
         """Its topics and partitions, groups, members, transactional ids and producers."""
         if self.request is None:
             return KeyFields()
-        return key_fields(self.request, Names.of(self._context.services))
+        names = Names.of(self._context.services)
+        found = key_fields(self.request, names)
+        if self.request.name != "ShareFetch":
+            return found
+        named = {(one.topic, one.partition): one for one in found.partitions}
+        for key in share_session_keys(self.request, self._context.services):
+            topic = names.topic_of(key.topic_id)
+            if topic is not None:
+                named.setdefault((topic, key.partition), KeyPartition(topic, key.partition))
+        return found._replace(partitions=tuple(named.values()))
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -70,6 +70,11 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._by_key)
 
+    def keys_of(self, group_id: str, member_id: str) -> tuple[SharePartitionKey, ...]:
+        """The partitions that the session of a member reads; none if it has none."""
+        session = self._by_key.get(MemberKey(group_id, member_id))
+        return () if session is None else tuple(session.partitions)
+
     def begin(self, key: MemberKey, connection: EndingConnection, most: int) -> ShareSession:
         """Begin a session, in place of one that the member has: what it has acquired stays so. Raises
         ShareSessionLimitReached if there are `most` sessions."""

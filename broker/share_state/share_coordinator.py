@@ -98,7 +98,7 @@ class ShareCoordinator:
     async def initialize(self, place: SharePartitionKey, state_epoch: int, start_offset: int) -> None:
         """Begin a state, or begin it anew. Raises InvalidRequest, FencedStateEpoch, UnknownTopicOrPartition, and what
         `CoordinatorTopic.append` does."""
-        state = self._state(place)
+        state = self.state(place)
         _check_place(place)
         if state is not None and state_epoch < state.state_epoch:
             raise FencedStateEpoch(f"the state epoch is {state.state_epoch}, not {state_epoch}")
@@ -152,7 +152,7 @@ class ShareCoordinator:
     async def delete(self, place: SharePartitionKey) -> None:
         """Delete a state, if there is one. Raises InvalidRequest, UnknownTopicOrPartition, and what
         `CoordinatorTopic.append` does."""
-        state = self._state(place)
+        state = self.state(place)
         _check_place(place)
         self._check_exists(place)
         if state is not None:
@@ -161,7 +161,7 @@ class ShareCoordinator:
     async def summary(self, place: SharePartitionKey, leader_epoch: int) -> Summary:
         """The state without its batches. Raises InvalidRequest, FencedLeaderEpoch, UnknownTopicOrPartition,
         NotCoordinator, CoordinatorLoadInProgress."""
-        state = self._state(place)
+        state = self.state(place)
         _check_place(place)
         if state is not None:
             self._check_leader(state, leader_epoch)
@@ -172,13 +172,13 @@ class ShareCoordinator:
 
     # --- checks
 
-    def _state(self, place: SharePartitionKey) -> SharePartitionState | None:
+    def state(self, place: SharePartitionKey) -> SharePartitionState | None:
         """The state, if there is one. Raises NotCoordinator, CoordinatorLoadInProgress."""
         number = self._topic.partition_of(coordinator_key(place)).topic_partition.partition
         return self._states.get(number, {}).get(place)
 
     def _known(self, place: SharePartitionKey) -> SharePartitionState:
-        state = self._state(place)
+        state = self.state(place)
         _check_place(place)
         if state is None:
             raise InvalidRequest("the state of this share partition was not initialized")

@@ -14,6 +14,8 @@ const HISTORY = 300;
 
 const choice = { containing: "", sort: "name" };
 const ORDERS = { name: (one) => one.name, state: (one) => one.state, members: (one) => one.member_count, lag: (one) => sum(Object.values(one.lags)) };
+/** Ranges of records in flight that are shown of a partition. */
+const IN_FLIGHT = 10;
 const lagHistory = new Map();
 let data = { groups: [], transactions: [], group: null };
 
@@ -115,6 +117,12 @@ function renderAll({ rerender }) {
   ];
 }
 
+/** What a share group has in flight in a partition, as far as it fits. */
+function inFlight(records) {
+  const shown = records.slice(0, IN_FLIGHT).map((one) => h("div", {}, `${one.first_offset}${one.last_offset > one.first_offset ? `–${one.last_offset}` : ""} ${one.state}${one.member_id ? ` by ${shortened(one.member_id, 30)}` : ""}, delivered ${counted(one.delivery_count, "time")}`));
+  return records.length ? [shown, records.length > IN_FLIGHT && h("div", { class: "quiet" }, `and ${records.length - IN_FLIGHT} more`)] : h("span", { class: "quiet" }, "nothing");
+}
+
 function transactionsPart() {
   return h("section", { "aria-labelledby": "transactions" },
     h("h2", { id: "transactions" }, "Open transactions"),
@@ -130,6 +138,8 @@ function transactionsPart() {
 function renderGroup({ name, about, positions, departures, places }) {
   const rebalance = data.groups.find((one) => one.name === name)?.rebalance;
   const isAwaited = (member) => rebalance?.awaited.some((one) => one.member_id === member.member_id);
+  const shared = about.kind === "share" ? new Map(about.share_partitions.map((one) => [one.partition, one])) : undefined;
+  const startOf = (place) => (shared ? shared.get(place)?.start_offset : positions[place].committed) ?? null;
   const owner = new Map(about.members.flatMap((member) => member.assignment.map((place) => [place, member])));
   return [
     h("p", {}, link("/groups", "← all groups")),
@@ -154,13 +164,13 @@ function renderGroup({ name, about, positions, departures, places }) {
     h("section", { "aria-labelledby": "offsets" },
       h("h2", { id: "offsets" }, "Offsets ", h("span", { class: "quiet" }, `the group is ${counted(behindOf(positions), "record")} behind`)),
       places.length > 0 && chart("Lag over time", lagHistory.get(name) ?? [], "record"),
-      table("Offsets", ["Partition", ["Committed offset", "number"], ["High watermark", "number"], ["Behind", "number"], "Behind, since this page looks", "Read by"], places.map((place) => ({
+      table("Offsets", ["Partition", [shared ? "Start offset" : "Committed offset", "number"], ["High watermark", "number"], ["Behind", "number"], "Behind, since this page looks", shared ? "In flight" : "Read by"], places.map((place) => ({
         key: place,
-        cells: [topicLink(topicOf(place), place), positions[place].committed === null ? "nothing" : number(positions[place].committed), positions[place].high_watermark === null ? "—" : number(positions[place].high_watermark),
+        cells: [topicLink(topicOf(place), place), startOf(place) === null ? "nothing" : number(startOf(place)), positions[place].high_watermark === null ? "—" : number(positions[place].high_watermark),
           positions[place].behind === null ? "—" : h("span", { class: positions[place].behind ? "moved" : undefined }, counted(positions[place].behind, "record")), sparkline(lags(`${name}\n${place}`)),
-          owner.has(place) ? visible(owner.get(place).client_id) : h("span", { class: "quiet" }, "nothing reads it")],
-      })), "The group has committed nothing."),
-      resetForm(name, places, positions, about)),
+          shared ? inFlight(shared.get(place)?.in_flight ?? []) : owner.has(place) ? visible(owner.get(place).client_id) : h("span", { class: "quiet" }, "nothing reads it")],
+      })), shared ? "The group has read nothing." : "The group has committed nothing."),
+      shared ? undefined : resetForm(name, places, positions, about)),
   ];
 }
 

@@ -123,7 +123,10 @@ def _group_lines(facts: Facts) -> Iterator[str]:
         committed = f"committed {offsets}" if offsets else "nothing committed"
         generation = f", {described.at}" if described.at else ""
         coordinated = "" if group.coordinator is None else f", coordinated by broker {group.coordinator}"
-        yield f"{described.group}: {described.state}{generation}{protocol}, {committed}{coordinated}"
+        committed = "" if described.kind == "share" else f", {committed}"
+        yield f"{described.group}: {described.state}{generation}{protocol}{committed}{coordinated}"
+        for shared in described.share_partitions[:4]:
+            yield f"  {shared}"
         for member in described.members[:3]:
             has = " ".join(map(str, member.assignment[:4])) or "nothing"
             yield f"  {member.client_id} wants {' '.join(member.topics[:4]) or '?'}, has {has}"

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kmini.broker.groups.group import Departure
     from kmini.broker.journal.entries import JournalEntry
 
+JOINING = ("JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
+"""The requests that join groups."""
+
 LATEST = -1
 """The timestamp with which ListOffsets asks for the end of a partition."""
 
@@ -113,7 +116,7 @@ def group_never_joined(facts: Facts) -> str | None:
     known = [group.description.group for group in facts.groups]
     for wait in facts.waits:
         if wait.group and wait.group not in known:
-            for entry in facts.asked("JoinGroup", "ConsumerGroupHeartbeat"):
+            for entry in facts.asked(*JOINING):
                 refused = [error for error in entry.errors if error not in _ASKS_AGAIN]
                 if wait.group in entry.groups and refused:
                     return (
@@ -138,6 +141,8 @@ def more_members_than_partitions(facts: Facts) -> str | None:
     """A member has no partition, because there are too few."""
     for group in facts.groups:
         described = group.description
+        if described.kind == "share":  # its members share partitions
+            continue
         idle = [member for member in described.members if not member.assignment]
         topics = {topic for member in described.members for topic in member.topics}
         known = [topic for name in topics if (topic := facts.topic(name)) is not None]

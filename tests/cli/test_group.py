@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from kmini import Broker
 from support.group_output import rows_of
 from support.small_client import SmallClient
 
@@ -73,6 +74,45 @@ def test_a_consumer_group_is_told_with_epochs_targets_and_subscriptions(ask, bro
     assert sorted(first["target"] + second["target"]) == [["orders", 0], ["orders", 1]]
     assert (first["topics"], first["regex"]) == (["orders"], None)
     assert reads == one.member_id
+
+
+def test_a_share_group_is_told_with_start_offsets_lag_and_readers(ask, broker) -> None:
+    broker.create_topic("jobs", partitions=2)
+    at = broker.bootstrap_servers
+    with SmallClient(at, "worker") as worker:
+        worker.share("workers", "jobs")
+        worker.acquire("workers")  # the group begins at the end
+        for _ in range(3):
+            broker.produce("jobs", b"job", partition=0)
+        assert worker.acquire("workers") == [(0, 2, 1)]
+        worker.acquire("workers", (0, 0, 1), (2, 2, 1))
+        assert rows_of(ask("group", "describe", "workers").stdout)[1:] == [
+            ["workers", "jobs", "0", "0", "3", "1", "-", "-", "-"],  # the start offset is written with the next change
+            ["workers", "jobs", "1", "-", "0", "-", "-", "-", "-"],
+        ]
+        (state,) = rows_of(ask("group", "describe", "workers", "--state").stdout)[1:]
+        (member,) = json.loads(ask("group", "describe", "workers", "--members", "--format", "json").stdout)
+    assert state == ["workers", "Stable", "share", "simple", f"{at} (1)", "1", "share", "3", "3"]
+    assert (member["member"], member["client"], member["protocol"]) == (worker.member_id, "worker", "share")
+    assert (member["partitions"], member["epoch"], member["topics"]) == ([["jobs", 0], ["jobs", 1]], 3, ["jobs"])
+    assert (member["instance"], member["target"], member["regex"]) == (None, None, None)
+
+
+def test_a_streams_group_is_told_with_the_partitions_that_its_tasks_read(run) -> None:
+    at_once = {"group.streams.initial.rebalance.delay.ms": 0, "group.streams.assignment.interval.ms": 0}
+    with Broker(topics={"t": 3, "shorter": 2}, config=at_once) as broker:
+        at = broker.bootstrap_servers
+        with SmallClient(at, "app-1") as app:
+            app.stream("app", "t", "shorter")
+            (state,) = rows_of(run("group", "describe", "app", "--state", "-b", at).stdout)[1:]
+            told = json.loads(run("group", "describe", "app", "--members", "--format", "json", "-b", at).stdout)
+            owners = {row[6] for row in rows_of(run("group", "describe", "app", "-b", at).stdout)[1:]}
+    (member,) = told
+    assert owners == {app.member_id}
+    assert state[:4] == ["app", "Stable", "streams", "-"]
+    assert (member["member"], member["protocol"], member["topics"]) == (app.member_id, "streams", ["shorter", "t"])
+    read = [["shorter", 0], ["shorter", 1], ["t", 0], ["t", 1], ["t", 2]]
+    assert member["partitions"] == member["target"] == read
 
 
 def test_a_topic_that_is_gone_does_not_keep_a_group_from_being_described(ask, orders) -> None:

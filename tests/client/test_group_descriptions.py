@@ -1,4 +1,4 @@
-"""Groups as the client describes them: classic ones, and those of the consumer protocol (KIP-848)."""
+"""Groups as the client describes them. Share groups and streams groups are in the tests of the command line."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from kmini.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     TopicPartitions,
 )
+from kmini.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kmini.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
 ClassicGroup = DescribeGroupsResponse.Group
 ConsumerGroup = ConsumerGroupDescribeResponse.Group
@@ -39,20 +41,31 @@ def answer_consumer(broker: Any, **group: Any) -> None:
     )
 
 
+def answer_others(broker: Any, **group: Any) -> None:
+    for request, response in (
+        (ShareGroupDescribeRequest, ShareGroupDescribeResponse),
+        (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
+    ):
+        answer = response(groups=[response.Group(group_id="g", **group)])
+        broker.answers[request] = lambda _, answer=answer: answer
+
+
 NOT_CLASSIC = [{"group_state": "Dead"}, {"group_state": "Dead", "error_code": GroupIdNotFound.code}]
 
 
 @pytest.mark.parametrize("told", NOT_CLASSIC, ids=["dead", "not-found"])
 @pytest.mark.parametrize("error", [GroupIdNotFound, UnsupportedVersion])
-async def test_a_group_of_neither_kind_is_not_there(broker, client, told, error) -> None:
+async def test_a_group_of_no_type_is_not_there(broker, client, told, error) -> None:
     answer_classic(broker, **told)
     answer_consumer(broker, error_code=error.code)
+    answer_others(broker, error_code=error.code)
     with pytest.raises(GroupIdNotFound):
         await client.describe_group("g")
 
 
 async def test_a_broker_from_before_the_consumer_protocol_is_not_asked_for_it(broker, client, serves) -> None:
-    broker.answers[ApiVersionsRequest] = lambda _: serves(ConsumerGroupDescribe=(0, -1))
+    older = {f"{kind}GroupDescribe": (0, -1) for kind in ("Consumer", "Share", "Streams")}
+    broker.answers[ApiVersionsRequest] = lambda _: serves(**older)
     answer_classic(broker, group_state="Dead")
     with pytest.raises(GroupIdNotFound):
         await client.describe_group("g")

@@ -84,3 +84,20 @@ def test_where_a_group_is_and_how_far_it_is_behind_is_of_one_moment(api: Control
 
 def test_a_group_that_does_not_exist_is_nowhere(api: ControlApi) -> None:
     assert api.problem("GET", "/overview/groups/none/positions")["kafka_error"] == "GROUP_ID_NOT_FOUND"
+
+
+def test_a_share_group_tells_its_lag_and_what_it_has_in_flight(api: ControlApi, broker: ConnectedBroker) -> None:
+    api.done("POST", "/topics", {"name": "jobs"})
+    with SmallClient(api.any_broker.address, "worker") as worker:
+        worker.share("workers", "jobs")
+        worker.acquire("workers")  # the group begins at the end
+        for value in ("one", "two"):
+            api.done("POST", "/topics/jobs/records", {"value": value})
+        assert worker.acquire("workers") == [(0, 1, 1)]
+        worker.acquire("workers", (1, 1, 1))
+        assert (row(api)["kind"], row(api)["lags"], row(api)["rebalance"]) == ("share", {"jobs": 1}, None)
+        positions = api.done("GET", "/overview/groups/workers/positions")
+        assert positions == {"jobs-0": {"committed": None, "log_start_offset": 0, "high_watermark": 2, "behind": 1}}
+        in_flight = ((0, 0, "ACQUIRED", 1, worker.member_id), (1, 1, "ACKNOWLEDGED", 1, ""))
+        assert broker.group("workers").describe().share_partitions == ((("jobs", 0), 0, 1, in_flight),)
+        assert broker.group("workers").lag() == {("jobs", 0): 1}

@@ -264,6 +264,26 @@ def test_a_group_tells_which_member_its_rebalance_waits_for(page: Page, busy: Bu
         assert [one.client_id for one in group.describe().members] == ["first", "second"]
 
 
+def test_a_share_group_shows_what_it_has_in_flight(page: Page, busy: BusyCluster, expect: Any) -> None:
+    from support.small_client import SmallClient
+
+    busy.cluster.create_topic("jobs")
+    addresses = busy.cluster.bootstrap_servers.split(",")
+    coordinator, leader = busy.cluster.coordinator("workers"), busy.cluster.leader("jobs")
+    with SmallClient(addresses[coordinator - 1], "worker") as worker, SmallClient(addresses[leader - 1], "w") as reader:
+        worker.share("workers", "jobs")
+        reader.member_id, reader.assigned = worker.member_id, worker.assigned
+        reader.acquire("workers")
+        for _ in range(3):
+            busy.cluster.produce("jobs", b"job")
+        assert reader.acquire("workers") == [(0, 2, 1)]
+        reader.acquire("workers", (0, 0, 1), (2, 2, 1))
+        open_view(page, busy, "/groups/workers")
+        row = page.get_by_role("table", name="Offsets").locator("tbody tr")
+        expect(row).to_contain_text(re.compile(r"jobs-0.*1.*3.*1 record.*1 ACQUIRED by .*, delivered 1 time"))
+        expect(row).to_contain_text("2 ACKNOWLEDGED, delivered 1 time")
+
+
 HOSTILE = """<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"""
 
 

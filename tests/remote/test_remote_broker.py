@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from kmini import Broker, KafkaError, NotInTime, SeedError, Topic, Transactions
-from kmini.client import Client, ConfigResource, GroupListing
+from kmini.client import Client, ConfigResource
 from kmini.pipeline.archives.archive_files import Row
-from kmini.protocol.errors import InconsistentGroupProtocol
 from kmini.remote.needs_kmini import NeedsKmini
 from kmini.remote.remote_broker import RemoteBroker
 from kmini.remote.remote_group import RemoteGroupOperations
@@ -305,27 +304,29 @@ def test_groups_are_those_with_the_prefix_or_all_without_one(remote: RemoteBroke
         kmini.reset()
 
 
-def test_a_group_of_another_kind_is_no_group_without_members(
-    remote: RemoteBroker, monkeypatch: pytest.MonkeyPatch
+def test_a_share_group_is_told_but_for_its_records_in_flight(
+    remote: RemoteBroker, kmini: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kmini has no share groups: no request finds others than those of consumers, and ListGroups has them."""
-
-    async def listed(client: Client) -> list[GroupListing]:
-        return [GroupListing("run-new", "share", "Stable", "share")]
-
-    monkeypatch.setattr(Client, "list_groups", listed)
     monkeypatch.setattr(RemoteOperations, "reset", lambda operations: asyncio.sleep(0))
-    for call in (remote.group("run-new").describe, remote.group("run-new").stable, remote.group("run-new").lag):
-        with pytest.raises(InconsistentGroupProtocol, match="run-new is Stable and of the kind share"):
-            call()
-    assert remote.group("run-new").offsets() == {}
     remote.create_topic("run-orders")
-    remote.produce("run-orders", b"placed")
-    with pytest.raises(
-        NotInTime, match="1 record of run-orders left to commit; group run-new is Stable and of the kind"
-    ):
-        remote.group("run-new").caught_up("run-orders", timeout_ms=0)
-    remote.delete_topic("run-orders")
+    group = remote.group("run-workers")
+    with SmallClient(kmini.bootstrap_servers, "worker") as worker:
+        worker.share("run-workers", "run-orders")
+        worker.acquire("run-workers")  # the group begins at the end
+        for _ in range(2):
+            remote.produce("run-orders", b"placed")
+        assert worker.acquire("run-workers") == [(0, 1, 1)]
+        assert (group.describe().share_partitions[0].start_offset, group.lag()) == (None, {})  # nothing is stored yet
+        worker.acquire("run-workers", (0, 0, 1))
+        described = group.stable(members=1)
+        assert (described.kind, described.members[0].assignment) == ("share", (("run-orders", 0),))
+        assert described.share_partitions == ((("run-orders", 0), 0, 1, None),)
+        assert (group.lag(), group.offsets()) == ({("run-orders", 0): 1}, {})
+        with pytest.raises(NotInTime, match="1 record of run-orders left to commit; group run-workers is Stable"):
+            group.caught_up("run-orders", timeout_ms=0)
+        worker.acquire("run-workers", (1, 1, 1))
+        group.caught_up("run-orders")
+    kmini.reset()
 
 
 def test_a_missing_record_is_told_with_what_hides_it(remote: RemoteBroker, producer: Callable[[str], Any]) -> None:

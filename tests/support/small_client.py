@@ -10,6 +10,8 @@ from kmini.protocol.consumer_protocol import ConsumerProtocolAssignment, Subscri
 from kmini.protocol.messages.add_partitions_to_txn import TxnTopic
 from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION
+from kmini.protocol.messages.share_fetch import AcknowledgementBatch
+from kmini.protocol.messages.streams_group_heartbeat import Subtopology
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.schema import Request
@@ -29,6 +31,8 @@ class SmallClient(Wire):
         self.member_id, self.generation, self.epoch = "", -1, 0
         self.assigned: dict[bytes, list[int]] = {}
         """What the coordinator of a consumer group has assigned last, by topic id."""
+        self.session_epoch = 0
+        """That of the next request in the share session."""
         self.producer: dict[str, Any] = {}
         self.sequence = 0
 
@@ -160,6 +164,87 @@ class SmallClient(Wire):
         if answer.assignment is not None:
             self.assigned = {each.topic_id: each.partitions for each in answer.assignment.topic_partitions}
         return self.assigned
+
+    # --- a member of a share group
+
+    def share(self, group: str, *topics: str) -> None:
+        """Join, and send heartbeats until partitions are assigned."""
+        self.member_id = format_uuid(random_uuid())
+        self.find_coordinator(group, GROUP)
+
+        def is_assigned() -> bool:
+            names = [*topics] if not self.epoch else None
+            request = m.ShareGroupHeartbeatRequest(
+                group_id=group, member_id=self.member_id, member_epoch=self.epoch, subscribed_topic_names=names
+            )
+            answer = self.ask_when_ready(request, 1)
+            assert answer.error_code == 0, answer
+            self.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                self.assigned = {each.topic_id: each.partitions for each in answer.assignment.topic_partitions}
+            return any(self.assigned.values())
+
+        until(is_assigned)
+
+    def acquire(self, group: str, *done: tuple[int, int, int], max_records: int = 500) -> list[tuple[int, int, int]]:
+        """Acquire records of partition 0 of the topic that is assigned, having acknowledged others, each given as first
+        offset, last offset and type; first offset, last offset and delivery count of what was acquired."""
+        (topic_id,) = self.assigned
+        Topic = m.ShareFetchRequest.Topic
+        acks = [
+            AcknowledgementBatch(first_offset=at, last_offset=to, acknowledge_types=[kind]) for at, to, kind in done
+        ]
+        partition = Topic.Partition(partition_index=0, acknowledgement_batches=acks)
+        request = m.ShareFetchRequest(
+            group_id=group,
+            member_id=self.member_id,
+            share_session_epoch=self.session_epoch,
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            max_records=max_records,
+            batch_size=max_records,
+            topics=[Topic(topic_id=topic_id, partitions=[partition])],
+            forgotten_topics_data=[],
+        )
+        answer = self.ask(request, 1)
+        assert answer.error_code == 0, answer
+        self.session_epoch += 1
+        places = [place for topic in answer.responses for place in topic.partitions]
+        assert all(place.error_code == place.acknowledge_error_code == 0 for place in places), answer
+        acquired = [one for place in places for one in place.acquired_records]
+        return [(one.first_offset, one.last_offset, one.delivery_count) for one in acquired]
+
+    # --- a member of a streams group
+
+    def stream(self, group: str, *topics: str) -> None:
+        """Join with a topology of one part, which reads these topics."""
+        self.member_id = format_uuid(random_uuid())
+        self.find_coordinator(group, GROUP)
+        Topology = m.StreamsGroupHeartbeatRequest.Topology
+        part = Subtopology(
+            subtopology_id="0",
+            source_topics=[*topics],
+            source_topic_regex=[],
+            state_changelog_topics=[],
+            repartition_sink_topics=[],
+            repartition_source_topics=[],
+            copartition_groups=[],
+        )
+        request = m.StreamsGroupHeartbeatRequest(
+            group_id=group,
+            member_id=self.member_id,
+            member_epoch=0,
+            endpoint_information_epoch=-1,
+            rebalance_timeout_ms=60_000,
+            topology=Topology(epoch=0, subtopologies=[part]),
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+            process_id=self.member_id,
+        )
+        answer = self.ask_when_ready(request, 0)
+        assert answer.error_code == 0, answer
 
     # --- offsets and records
 

@@ -31,19 +31,24 @@ Acks = Iterable[tuple[int, int, Any]]
 class ShareReaders:
     """The members of one group, each on a connection of its own."""
 
-    def __init__(self, transcript: Transcript, suffix: str, settings: dict[str, str]) -> None:
+    def __init__(self, transcript: Transcript, group: str, topic: str) -> None:
         self.transcript = transcript
-        self.group = f"{transcript.topic}{suffix}"
-        self.topic = transcript.create(suffix or "-read")
+        self.group = group
+        self.topic = topic
         self._wires: dict[str, Wire] = {}
         self._epochs: dict[str, int] = {}
         self._seen = 0
-        given = {"share.auto.offset.reset": "earliest", **settings}
-        (answer,) = transcript.ask_quietly(
-            change((GROUP, self.group, [(name, SET, value) for name, value in given.items()])), 1
-        ).responses
+        self._key = SharePartitionKey(group, transcript.topic_ids[topic].bytes, 0)
+
+    def set(self, **settings: str) -> None:
+        """Give the group settings, with underscores for dots; without others it begins at the earliest offset."""
+        given = {"share_auto_offset_reset": "earliest", **settings}
+        changes = [(name.replace("_", "."), SET, value) for name, value in given.items()]
+        (answer,) = self.transcript.ask_quietly(change((GROUP, self.group, changes)), 1).responses
         assert answer.error_code == NONE, answer
-        self._key = SharePartitionKey(self.group, transcript.topic_ids[self.topic].bytes, 0)
+
+    def begin(self) -> None:
+        """Initialize the state, as members that join have it done."""
         until(lambda: self._initialize().error_code == NONE, "no coordinator of the state")
 
     def _initialize(self) -> Any:
@@ -190,7 +195,9 @@ def _batches(acks: Acks) -> list[AcknowledgementBatch]:
 @contextmanager
 def share_readers(transcript: Transcript, suffix: str = "", **settings: str) -> Iterator[ShareReaders]:
     """The readers of a topic; settings of the group with underscores for dots."""
-    readers = ShareReaders(transcript, suffix, {name.replace("_", "."): value for name, value in settings.items()})
+    readers = ShareReaders(transcript, f"{transcript.topic}{suffix}", transcript.create(suffix or "-read"))
+    readers.set(**settings)
+    readers.begin()
     try:
         yield readers
     finally:

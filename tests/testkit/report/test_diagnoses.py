@@ -90,6 +90,12 @@ def reconciling(has: int, target: int) -> GroupFacts:
     return GroupFacts(GroupDescription("billing", "consumer", "Reconciling", 3, "uniform", members, 1, 3), {})
 
 
+def sharing() -> GroupFacts:
+    """A share group of two members and a partition, which the second one has not been assigned yet."""
+    found = group("Stable", ("a", ("orders",), 1), ("b", ("orders",), 0))
+    return found._replace(description=found.description._replace(kind="share"))
+
+
 READER = ("billing-1", ("orders",), 1)
 JOINING = request("JoinGroup", None, client_id="new", groups=("billing",), ms=None)
 BEGINS_LATEST = (
@@ -328,6 +334,14 @@ SHOWN: list[tuple[Diagnosis, dict[str, Any], str]] = [
         group_diagnoses.group_never_joined,
         {
             "waits": (WAITED_FOR_GROUP,),
+            "requests": (request("ShareGroupHeartbeat", None, "GROUP_MAX_SIZE_REACHED", groups=("biling",)),),
+        },
+        "client 'app' could not join group 'biling': ShareGroupHeartbeat was answered GROUP_MAX_SIZE_REACHED",
+    ),
+    (
+        group_diagnoses.group_never_joined,
+        {
+            "waits": (WAITED_FOR_GROUP,),
             "requests": (
                 request("JoinGroup", None, "MEMBER_ID_REQUIRED", groups=("biling",)),
                 request("JoinGroup", None, "INVALID_SESSION_TIMEOUT", groups=("biling",)),
@@ -425,6 +439,7 @@ NOT_SHOWN: list[tuple[Diagnosis, dict[str, Any]]] = [
         {"requests": BEGINS_LATEST, "groups": (group("Stable", READER, orders=0),)},
     ),
     (group_diagnoses.more_members_than_partitions, {"groups": (group("Stable", READER),)}),
+    (group_diagnoses.more_members_than_partitions, {"groups": (sharing(),), "topics": (topic("orders", 1),)}),
     (
         group_diagnoses.group_at_the_end,
         {
