@@ -1,9 +1,8 @@
-"""Partitions without leaders or replicas, and failed log directories, are named."""
+"""Partitions without leaders or replicas are named."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -61,15 +60,3 @@ def test_a_replication_factor_below_min_insync_replicas_can_never_succeed(diagno
     assert "and 2 more" in found.text
     assert "acks=all can never succeed" in found.text
     assert "kmini topic alter NAME -c min.insync.replicas=1" in found.change
-
-
-def test_a_log_directory_that_has_failed_is_named(diagnose: Examine) -> None:
-    with Broker() as broker:
-        broker.faults.on("DescribeLogDirs").respond(failed)
-        found = diagnose(broker.bootstrap_servers)["log-dir-offline"]
-    assert "of broker 1 is offline" in found.text
-
-
-def failed(request: Any, answer: Any) -> Any:
-    answer.results[0].error_code = 56
-    return answer
