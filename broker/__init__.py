@@ -2,7 +2,8 @@
 below it only.
 
 Reading order: `services.py` (the parts that requests reach), `network/`, `api/`, `handlers/`, `appending.py`,
-`replication/`, `purgatory.py` (what waits), then `broker.py` (how the parts belong together) and `local_cluster.py`.
+`replication/`, `log_maintenance.py` (what a change of a log leaves to be done), `purgatory.py` (what waits), then
+`broker.py` (how the parts belong together) and `local_cluster.py`.
 
 This file imports nothing: a start imports what the first answer needs.
 """

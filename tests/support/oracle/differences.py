@@ -165,7 +165,7 @@ CLEANER = (
         "a back-off after something has changed, and when something falls due",
         "every back-off",
         "a broker with nothing to do costs nothing, and a clock that is moved by a week is moved at once",
-        "broker/logs/test_log_cleaner_metrics.py::test_the_time_since_the_cleaner_looked_is_told",
+        "broker/test_log_cleaner_metrics.py::test_the_time_since_the_cleaner_looked_is_told",
     ),
     Behaviour(
         "the base timestamp of a batch that has lost its first record, and has no horizon",
