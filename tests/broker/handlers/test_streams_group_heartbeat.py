@@ -1,5 +1,5 @@
-"""StreamsGroupHeartbeat (KIP-1071): its fields (`broker/groups/streams/heartbeat_fields.py`), topologies,
-internal topics, endpoints, permissions and failures. Statuses are in `tests/broker/groups/streams/test_member_steps.py`.
+"""StreamsGroupHeartbeat (KIP-1071): its fields (`broker/groups/streams/heartbeat_fields.py`), topologies, internal
+topics, endpoints, permissions and failures. Statuses are in `tests/broker/groups/streams/test_member_steps.py`.
 """
 
 from __future__ import annotations
