@@ -115,7 +115,7 @@ DEFECTS = (
         "fetch_sessions.py",
         "self._wanted.pop((forgotten.topic, forgotten.topic_id, number), None)",
         "self._wanted.pop((forgotten.topic, bytes(16), number), None)",
-        ("tests/broker/handlers/test_fetch_sessions.py",),
+        ("tests/broker/replication/test_fetch_sessions.py",),
     ),
     Defect(
         "retention_by_size_deletes_one_segment_more",
@@ -455,7 +455,7 @@ DEFECTS = (
         "delayed_fetch.py",
         "if size: nothing_yet = False left",
         "nothing_yet = False\n        if size:\n            left",
-        ("tests/broker/handlers/test_fetch.py",),
+        ("tests/broker/replication/test_delayed_fetch.py",),
     ),
     Defect(
         "reset_leaves_the_levels_of_loggers",

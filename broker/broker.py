@@ -25,8 +25,8 @@ from .controller.topology import BrokerRegistration
 from .coordination import Coordination
 from .handlers import HANDLERS
 from .housekeeping import Housekeeping
-from .logs.log_cleaner import LogCleaner
-from .logs.log_maintenance import LogMaintenance
+from .log_cleaner import LogCleaner
+from .log_maintenance import LogMaintenance
 from .long_work import LongWork
 from .metrics import Metrics
 from .network.event_loop import descriptors_for_files

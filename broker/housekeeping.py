@@ -13,8 +13,8 @@ from functools import partial
 from ..protocol.errors import KafkaStorageError
 from ..storage import retention
 from .clock import Clock
-from .logs.log_cleaner import LogCleaner
-from .logs.log_maintenance import LogMaintenance
+from .log_cleaner import LogCleaner
+from .log_maintenance import LogMaintenance
 from .replication.partition import Partition
 from .replication.replica_manager import ReplicaManager
 from .scheduler import Periodic

@@ -16,7 +16,7 @@ from .clock import Clock
 from .controller.controller import Controller
 from .controller.topology import BrokerHandle
 from .coordination import Coordination
-from .logs.log_cleaner import LogCleaner
+from .log_cleaner import LogCleaner
 from .long_work import LongWork
 from .metrics import Metrics
 from .purgatory import Purgatory

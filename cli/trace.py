@@ -17,7 +17,7 @@ from kmini.cli.tables import show
 
 if TYPE_CHECKING:
     from kmini.broker.journal.entries import JournalEntry
-    from kmini.broker.journal.selection import Selection
+    from kmini.broker.journal.entry_selection import EntrySelection
     from kmini.trace.observer import Observer
     from kmini.trace.output import TraceOutput
     from kmini.trace.proxied_faults import ProxiedFaults
@@ -96,7 +96,7 @@ def trace(
 def _run(
     address: tuple[str, int],
     listen: tuple[str, int],
-    selection: Selection,
+    selection: EntrySelection,
     output: str,
     writer: TraceWriter | None,
     rules: object,
@@ -188,7 +188,7 @@ async def _flush(writer: TraceWriter | None, stopping: asyncio.Future[None]) -> 
             return
 
 
-def _output(selection: Selection, output: str, failed: Any, writer: TraceWriter | None = None) -> TraceOutput:
+def _output(selection: EntrySelection, output: str, failed: Any, writer: TraceWriter | None = None) -> TraceOutput:
     from kmini.trace.lines import json_line, text_line
     from kmini.trace.output import TraceOutput
 
@@ -201,7 +201,7 @@ def _output(selection: Selection, output: str, failed: Any, writer: TraceWriter 
 # --- files
 
 
-def _show_file(path: str, selection: Selection, output: str, statistics: bool) -> None:
+def _show_file(path: str, selection: EntrySelection, output: str, statistics: bool) -> None:
     from kmini.trace.trace_file import DamagedTrace, read_exchanges
 
     def failed(error: Exception) -> None:
@@ -248,8 +248,10 @@ def _show_statistics(shown: TraceOutput, output: str) -> None:
 # --- arguments
 
 
-def _selection(api: str | None, topic: str | None, client: str | None, group: str | None, errors: bool) -> Selection:
-    from kmini.broker.journal.selection import Selection
+def _selection(
+    api: str | None, topic: str | None, client: str | None, group: str | None, errors: bool
+) -> EntrySelection:
+    from kmini.broker.journal.entry_selection import EntrySelection
     from kmini.protocol.api_keys import API_NAMES
 
     known = {name.lower(): name for name in API_NAMES.values()}
@@ -257,7 +259,7 @@ def _selection(api: str | None, topic: str | None, client: str | None, group: st
         from kmini.broker.faults.rule_values import nearest
 
         raise click.UsageError(f"--api {api}: Kafka has no such API{nearest(api, known.values())}")
-    return Selection(
+    return EntrySelection(
         None if api is None else known[api.lower()],
         topic=topic,
         client_id=client,

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from kmini.control.problems import Problem, make_problem
-from kmini.web.http_hosts import is_loopback, name_of
+from kmini.web.http_hosts import is_other_origin, names_this_machine
 
 JSON = "application/json"
 
@@ -49,10 +49,10 @@ class Access:
     def refusal(self, method: str, path: str, headers: Mapping[str, str], *, has_body: bool) -> Refusal | None:
         """Why a request is refused; None if it is served. `headers` finds names in any case."""
         host = headers.get("Host", "")
-        if self._token is None and not is_loopback(name_of(host)):
+        if self._token is None and not names_this_machine(host):
             return _refuse(HTTPStatus.MISDIRECTED_REQUEST, "host", f"Host is {host!r}, and this server is at localhost")
         origin = headers.get("Origin")
-        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        if is_other_origin(origin, host):
             return _refuse(HTTPStatus.FORBIDDEN, "origin", f"a page of {origin} cannot use this server")
         is_page = method in READING and (path == PAGE[0] or path.startswith(PAGE[1]))
         is_followed = is_page and headers.get("Sec-Fetch-Mode") == "navigate"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kmini.broker.controller.controller import Controller
     from kmini.broker.controller.topology import PartitionState, Topic
     from kmini.broker.faults.active_rule import ActiveRule
-    from kmini.broker.logs.log_maintenance import LogMaintenance
+    from kmini.broker.log_maintenance import LogMaintenance
     from kmini.broker.network.connection import Connection
     from kmini.broker.transactions.transaction import Transaction
     from kmini.broker.transactions.transaction_coordinator import TransactionCoordinator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kmini.broker.faults.rule import When
 from kmini.broker.journal.entries import JournalEntry
-from kmini.broker.journal.selection import Selection as RequestSelection
+from kmini.broker.journal.entry_selection import EntrySelection
 from kmini.control.control_client import ConnectedTable, ControlClient, plain
 from kmini.control.fault_control import FaultControl, RuleControl, RuleStatus
 from kmini.control.record_pages import TopicPages
@@ -23,7 +23,7 @@ from kmini.testkit.fault_handle import RuleInForce, RuleOperations
 from kmini.testkit.journal_handle import RequestOperations, What
 from kmini.testkit.loop_thread import LoopThread
 from kmini.testkit.phrases import counted
-from kmini.testkit.selection import Mark, Predicate, Selection
+from kmini.testkit.record_selection import Mark, Predicate, RecordSelection
 from kmini.testkit.topic_handle import TopicOperations
 from kmini.testkit.waiting import NotInTime
 
@@ -61,10 +61,10 @@ class ConnectedTopic(ConnectedTable):
         isolation: Isolation = "committed",
     ) -> list[Record]:
         """See `TopicOperations.records`."""
-        selection = Selection.of(self.name, partition, key, [where], since, isolation)
+        selection = RecordSelection.of(self.name, partition, key, [where], since, isolation)
         return [record async for record in self._chosen(selection)]
 
-    async def _chosen(self, selection: Selection) -> AsyncGenerator[Record, None]:
+    async def _chosen(self, selection: RecordSelection) -> AsyncGenerator[Record, None]:
         """The selected records, page by page."""
         pages, cursor = ConnectedTable(self._client, TopicPages, self._about), None
         chosen = {name: value for name, value in selection._asdict().items() if name != "where"}
@@ -90,7 +90,7 @@ class ConnectedTopic(ConnectedTable):
     ) -> list[Record]:
         """See `TopicOperations.wait_for`."""
         count, predicate = (1, wanted) if callable(wanted) else (wanted, None)
-        selection = Selection.of(self.name, partition, key, [predicate, where], since, isolation)
+        selection = RecordSelection.of(self.name, partition, key, [predicate, where], since, isolation)
         chosen: dict[str, Any] = {"partition": partition, "key": key, "isolation": isolation, "limit": 1}
         pages = ConnectedTable(self._client, TopicPages, self._about)
         if selection.where is None:
@@ -110,14 +110,14 @@ class ConnectedTopic(ConnectedTable):
             try:
                 await pages.wait_for(1, since=mark, timeout_ms=deadline.left_ms(), **chosen)
             except RecordsMissing:
-                meant = Selection.of(self.name, partition, key, [predicate, where], since, isolation)
+                meant = RecordSelection.of(self.name, partition, key, [predicate, where], since, isolation)
                 visible = await self._first(meant._replace(where=None), LOOKED_AT)
                 phrases = present_records(
                     self.name, meant, [*found.values()], visible, counted(count, "record"), timeout_ms
                 )
                 raise RecordsMissing("; ".join(phrases)) from None
 
-    async def _first(self, selection: Selection, most: int) -> list[Record]:
+    async def _first(self, selection: RecordSelection, most: int) -> list[Record]:
         """The first selected records; none of a topic that is not there."""
         found: list[Record] = []
         try:
@@ -139,7 +139,7 @@ class _ReceivedRequests(RequestOperations):
         self._received = entries
         self._lost = lost
 
-    def _entries(self, selection: RequestSelection) -> list[JournalEntry]:
+    def _entries(self, selection: EntrySelection) -> list[JournalEntry]:
         return [entry for entry in self._received if selection.may_mean(entry.number, entry.api)]
 
     def _apis(self, since: int) -> list[str]:

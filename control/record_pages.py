@@ -19,7 +19,7 @@ from kmini.testkit.arrivals import Reading
 from kmini.testkit.contents import PAGE_RECORDS, Isolation, Position, Record, RecordPage
 from kmini.testkit.handle import waits_for_clients
 from kmini.testkit.operations import Operations
-from kmini.testkit.selection import Mark
+from kmini.testkit.record_selection import Mark
 from kmini.testkit.topic_handle import BEGINNING, TopicOperations
 
 SHOWN = 11

@@ -4,7 +4,7 @@
 - `asking`: the brokers, each with one connection, and a time limit for each question
 - `examination`: all checks, one after the other
 - `addresses`: the address that was given, and those that the brokers tell clients to use
-- `server`, `settings`, `partitions`, `topics`, `groups`, `transactions`: the other checks
+- `server`, `settings`, `partitions`, `replicas`, `topics`, `groups`, `transactions`: the other checks
 
 What the failure report finds as well is found by its functions (`kmini.testkit.report.diagnoses`), on facts that
 requests tell.

@@ -19,7 +19,8 @@ from kmini.doctor.groups import (
     stuck_groups,
     unseen_topics,
 )
-from kmini.doctor.partitions import log_dirs, offsets_of, replication, states_of
+from kmini.doctor.partitions import log_dirs, offsets_of, states_of
+from kmini.doctor.replicas import replicas
 from kmini.doctor.server import features, missing_apis
 from kmini.doctor.settings import (
     TopicSettings,
@@ -110,7 +111,7 @@ async def _examine_contents(
 ) -> list[Finding]:
     """Examine what the cluster holds: partitions, topics, groups and transactions."""
     states = states_of(metadata)
-    findings = [*replication(states, of_topics, [one.node_id for one in metadata.brokers]), *await log_dirs(brokers)]
+    findings = [*replicas(states, of_topics, [one.node_id for one in metadata.brokers]), *await log_dirs(brokers)]
     if len(states) > MOST_PARTITIONS:
         text = f"there are {len(states)} partitions: the offsets of the first {MOST_PARTITIONS} were asked for"
         findings.append(Finding("partitions-sampled", text))

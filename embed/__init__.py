@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from kmini.testkit.group_handle import AsyncGroup, Group
     from kmini.testkit.journal_handle import AsyncRequests, Requests, RequestsLost
     from kmini.testkit.operations import BrokerNotRunning
+    from kmini.testkit.record_selection import Mark
     from kmini.testkit.seeds import SeedError
-    from kmini.testkit.selection import Mark
     from kmini.testkit.topic_handle import AsyncTopic, Topic, TopicPartitionState
     from kmini.testkit.transaction_handle import AsyncTransactions, Transactions
     from kmini.testkit.waiting import NotInTime
@@ -78,7 +78,7 @@ _HOMES = {
     "JournalEntry": "broker.journal.entries",
     "KafkaError": "protocol.errors",
     "KafkaTestWarning": "pytest_plugin.leftovers",
-    "Mark": "testkit.selection",
+    "Mark": "testkit.record_selection",
     "NotInTime": "testkit.waiting",
     "OpenTransaction": "testkit.descriptions",
     "PartitionOffsets": "testkit.contents",

@@ -36,7 +36,10 @@ from ..storage.log_config import LogConfig
 from ..storage.log_dir_files import MetaProperties, write_clean_shutdown, write_meta_properties
 from ..storage.log_environment import LogEnvironment
 from ..storage.offset_checkpoint_file import write_offsets
-from ..storage.producers.producer_snapshot import SnapshotCorrupt, decode_snapshot
+from ..storage.producers.producer_snapshot import (
+    SnapshotCorrupt,
+    decode_snapshot,
+)
 from ..storage.recovery import load_log
 from ..storage.retention import beyond_age
 from .kafka_settings import ChangedSetting

@@ -26,7 +26,7 @@ from kmini.protocol import scram
 from kmini.registry.registry_errors import DENIED, FORBIDDEN, NOT_JSON, UNAUTHORIZED
 from kmini.registry.schema_log import Brokers
 from kmini.registry.schemas_topic import TOPIC
-from kmini.web.http_hosts import is_loopback, name_of
+from kmini.web.http_hosts import is_loopback, is_other_origin, names_this_machine
 
 MEDIA_TYPES = (
     "application/vnd.schemaregistry.v1+json",
@@ -57,10 +57,10 @@ class RegistryAccess:
     def check_headers(self, headers: Mapping[str, str], *, has_body: bool) -> None:
         """Raise RegistryError for what a page of a browser sends, and for a body that is no JSON."""
         host = headers.get("Host", "")
-        if self._is_local and not is_loopback(name_of(host)):
+        if self._is_local and not names_this_machine(host):
             raise FORBIDDEN(details=f"Host is {host!r}, and this registry is at localhost")
         origin = headers.get("Origin")
-        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        if is_other_origin(origin, host):
             raise FORBIDDEN(details=f"a page of {origin} cannot use this registry")
         if headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
             raise FORBIDDEN(details="a page of another site cannot use this registry")

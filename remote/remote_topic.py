@@ -12,7 +12,7 @@ from kmini.testkit.arrivals import KEPT_BEYOND, LOOKED_AT, RecordsMissing, prese
 from kmini.testkit.contents import Isolation, PartitionOffsets, Record
 from kmini.testkit.phrases import counted
 from kmini.testkit.record_arguments import Headers
-from kmini.testkit.selection import Mark, Predicate, Selection
+from kmini.testkit.record_selection import Mark, Predicate, RecordSelection
 from kmini.testkit.topic_handle import TopicOperations, TopicPartitionState
 
 
@@ -53,7 +53,9 @@ class RemoteTopicOperations(RefusingTable):
         """See `TopicOperations.records`. `isolation="all"` needs kmini."""
         return await self._read(self._selection(partition, key, [where], since, isolation))
 
-    async def _read(self, selection: Selection, most: int | None = None, *, look: int | None = None) -> list[Record]:
+    async def _read(
+        self, selection: RecordSelection, most: int | None = None, *, look: int | None = None
+    ) -> list[Record]:
         """The selected records, with `most` only so many, with `look` of so many last offsets of each partition. Raises
         UnknownTopicOrPartition, LeaderNotAvailable."""
         client = self._operations.client
@@ -99,11 +101,13 @@ class RemoteTopicOperations(RefusingTable):
         if found is None:
             raise RecordsMissing(f"{await self._operations.no_such_topic(self.name)} (after {timeout_ms} ms)")
         noun = counted(count, "record")
-        visible = [] if selection.is_everything else await self._read(Selection(isolation=isolation), look=LOOKED_AT)
+        visible = (
+            [] if selection.is_everything else await self._read(RecordSelection(isolation=isolation), look=LOOKED_AT)
+        )
         parts = present_records(self.name, selection, found, visible, noun, timeout_ms)
         raise RecordsMissing("; ".join([*parts, *await self._hidden(selection)]))
 
-    async def _hidden(self, selection: Selection) -> list[str]:
+    async def _hidden(self, selection: RecordSelection) -> list[str]:
         """Describe the selected records that `read_committed` leaves out: "1 more in an open transaction"."""
         if selection.isolation != "committed":
             return []
@@ -118,9 +122,9 @@ class RemoteTopicOperations(RefusingTable):
         where: list[Predicate | None],
         since: int | Mark | None,
         isolation: Isolation,
-    ) -> Selection:
+    ) -> RecordSelection:
         self._operations.check_isolation(isolation)
-        return Selection.of(self.name, partition, key, where, since, isolation)
+        return RecordSelection.of(self.name, partition, key, where, since, isolation)
 
     async def produce(
         self,

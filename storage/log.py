@@ -31,8 +31,8 @@ from .indexes.transaction_index import AbortedTransaction
 from .leader_epochs import LeaderEpochs
 from .log_config import LogConfig
 from .log_environment import LogEnvironment
+from .producers.producer_entry import ProducerEntry
 from .producers.producer_replay import add_batch, prepare_append, replay, take_snapshot
-from .producers.producer_snapshot import ProducerEntry
 from .producers.producer_state import Origin, ProducerStates, ProducerUpdate
 from .segment import Segment
 from .segments import Segments

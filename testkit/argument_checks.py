@@ -19,7 +19,7 @@ from kmini.protocol.messages.fetch import FetchRequest
 from kmini.testkit import patience
 from kmini.testkit.contents import ISOLATIONS
 from kmini.testkit.record_arguments import data, headers, wrong
-from kmini.testkit.selection import Mark
+from kmini.testkit.record_selection import Mark
 
 Config = Mapping[str, "str | int | float | bool"]
 """Settings by Kafka's names."""

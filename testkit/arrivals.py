@@ -12,7 +12,7 @@ from kmini.protocol.topics import TopicPartition, is_internal
 from kmini.storage.log import PartitionLog
 from kmini.testkit.contents import Record, hidden, shown, shown_batches
 from kmini.testkit.phrases import counted
-from kmini.testkit.selection import Selection
+from kmini.testkit.record_selection import RecordSelection
 from kmini.testkit.waiting import NotInTime
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Reading:
         self,
         operations: Operations,
         topic: str,
-        selection: Selection,
+        selection: RecordSelection,
         wanted: int,
         *,
         beyond: int = KEPT_BEYOND,
@@ -182,7 +182,7 @@ def missing_records(
 
 def present_records(
     topic: str,
-    selection: Selection,
+    selection: RecordSelection,
     found: list[Record],
     visible: Iterable[Record],
     wanted: str,

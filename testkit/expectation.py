@@ -11,7 +11,7 @@ from kmini.testkit.arrivals import listed
 from kmini.testkit.contents import Isolation, Record
 from kmini.testkit.handle import DEADLINE_S, Handle, brief, check_can_await, running_library
 from kmini.testkit.phrases import counted
-from kmini.testkit.selection import Mark, Predicate, Selection
+from kmini.testkit.record_selection import Mark, Predicate, RecordSelection
 
 if TYPE_CHECKING:
     from kmini.testkit.topic_handle import TopicOperations
@@ -40,7 +40,7 @@ class Expectation:
     ) -> None:
         self._handle = handle
         self._count = count
-        self._selection = Selection(partition, key, where, None, isolation)
+        self._selection = RecordSelection(partition, key, where, None, isolation)
         self._timeout_ms = timeout_ms
         self._within_ms = within_ms if within_ms is not None else QUIET_MS if count == 0 else 0
         self._records: list[Record] = []

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict
 
 from kmini.broker.journal.entries import JournalEntry, JournalReader
+from kmini.broker.journal.entry_selection import NO_ERROR, EntrySelection, Predicate
 from kmini.broker.journal.registry_requests import REGISTRY
 from kmini.broker.journal.request_journal import RequestJournal
-from kmini.broker.journal.selection import NO_ERROR, Predicate, Selection
 from kmini.protocol.api_keys import API_NAMES
 from kmini.protocol.errors import ExpectationFailed, InvalidArgument, InvalidState, error_names
 from kmini.protocol.similar_names import similar_names
@@ -74,7 +74,7 @@ class RequestOperations:
             raise InvalidState("no journal of requests is written: start the broker with journal=True")
         return journal
 
-    def _entries(self, selection: Selection) -> Iterable[JournalEntry]:
+    def _entries(self, selection: EntrySelection) -> Iterable[JournalEntry]:
         """The requests that may be meant, in the order of their arrival."""
         journal = self._journal
         reader = JournalReader(journal, self._operations.clock.moves)
@@ -162,12 +162,12 @@ class RequestOperations:
         """How many of the oldest requests the journal has dropped, because there were more than it keeps."""
         return self._journal.lost
 
-    def _missing(self, selection: Selection, found: list[JournalEntry], number: int, when: str = "") -> str:
+    def _missing(self, selection: EntrySelection, found: list[JournalEntry], number: int, when: str = "") -> str:
         wanted = f"{number} of them" if number > 1 else "one"
         nearest = selection.nearest(self._entries(selection), self._apis(selection.since))
         return f"{len(found) or 'no'} {selection}{when}, and {wanted} was expected: {nearest}"
 
-    def _check_kept(self, selection: Selection) -> None:
+    def _check_kept(self, selection: EntrySelection) -> None:
         first_number, lost, kept = self._extent()
         if lost := selection.lost(first_number, lost):
             raise RequestsLost(
@@ -176,7 +176,7 @@ class RequestOperations:
             )
 
 
-def _selection(api: str | None, what: What) -> Selection:
+def _selection(api: str | None, what: What) -> EntrySelection:
     """Raises ValueError for an API or an error that Kafka does not have."""
     if api is not None:
         _check_known("api", api, [*API_NAMES.values(), REGISTRY])
@@ -184,7 +184,7 @@ def _selection(api: str | None, what: What) -> Selection:
     if error is not None and error != NO_ERROR and not error.isdecimal():
         _check_known("error", error, [NO_ERROR, *error_names()])
     since = what.get("since", 0)
-    return Selection(
+    return EntrySelection(
         api,
         topic=what.get("topic"),
         partition=what.get("partition"),

@@ -17,7 +17,7 @@ from kmini.testkit.followers import followers_of, until_in_step
 from kmini.testkit.handle import Awaiting, Blocking, Handle, checking, method, takes_long, waits_for_clients
 from kmini.testkit.operations import Operations
 from kmini.testkit.record_arguments import Headers
-from kmini.testkit.selection import Mark, Predicate, Selection
+from kmini.testkit.record_selection import Mark, Predicate, RecordSelection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -88,7 +88,7 @@ class TopicOperations:
         return await self.page(self.selection(partition, key, [where], since, isolation))
 
     def page(
-        self, selection: Selection, most: int | None = None, *, begin: Position = BEGINNING
+        self, selection: RecordSelection, most: int | None = None, *, begin: Position = BEGINNING
     ) -> Awaitable[RecordPage]:
         """The selected records from a position on: all, or a page of at most `most`. Raises UnknownTopicOrPartition,
         LeaderNotAvailable."""
@@ -152,10 +152,10 @@ class TopicOperations:
         where: list[Predicate | None],
         since: int | Mark | None,
         isolation: Isolation,
-    ) -> Selection:
+    ) -> RecordSelection:
         """The selection that these arguments are. Raises UnknownTopicOrPartition, and ValueError for the mark of
         another topic."""
-        selection = Selection.of(self.name, partition, key, where, since, isolation)
+        selection = RecordSelection.of(self.name, partition, key, where, since, isolation)
         if partition is not None and self._operations.topic_id(self.name) is not None:
             self._operations.check_partition(self.name, partition)
         return selection

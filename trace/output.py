@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kmini.broker.journal.selection import Selection
+from kmini.broker.journal.entry_selection import EntrySelection
 from kmini.trace.observer import TracedExchange
 from kmini.trace.statistics import Statistics
 from kmini.trace.trace_file import TraceWriter
@@ -17,7 +17,7 @@ class TraceOutput:
 
     def __init__(
         self,
-        selection: Selection,
+        selection: EntrySelection,
         line: Line,
         write: Callable[[str], None],
         failed: Callable[[Exception], None],

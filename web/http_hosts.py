@@ -1,4 +1,8 @@
-"""Hosts of HTTP: whether only this machine reaches what listens at one, and the host in a Host header."""
+"""Hosts of HTTP: whether only this machine reaches what listens at one, and what a Host header and an Origin say.
+
+A page of a browser can reach a server on loopback under a name of its own site, whose address it changes (DNS
+rebinding). So such a server serves only requests whose Host is a name of this machine.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def name_of(host: str) -> str:
+def names_this_machine(host: str) -> bool:
+    """Whether a Host header names this machine."""
+    return is_loopback(_name_of(host))
+
+
+def is_other_origin(origin: str | None, host: str) -> bool:
+    """Whether an Origin header, None without one, is that of a page of another server than `host` names."""
+    return origin is not None and origin not in (f"http://{host}", f"https://{host}")
+
+
+def _name_of(host: str) -> str:
     """The host of a Host header, without its port."""
     if host.startswith("["):
         return host.partition("]")[0].removeprefix("[")

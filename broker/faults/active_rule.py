@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from random import Random
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import RequestTimedOut
@@ -12,84 +11,11 @@ from ..purgatory import Operation
 from .acts import Delay, Hold, Silent
 from .matching import Asked, Matcher, means_entry
 from .rule import Rule
+from .rule_counts import RuleCounts
 
 if TYPE_CHECKING:
     from ..api.interception import Exchange
     from .prefilter import Screen
-
-# --- which of the requests that match
-
-
-class Selection:
-    """Decides, request by request. Two rules never share their luck: each draws numbers of its own."""
-
-    def __init__(self, rule: Rule, *, seed: int, now_ms: int) -> None:
-        """`seed` is that of all rules; `now_ms` in liveness time, from which a time limit counts."""
-        self._which = which = rule.which
-        self._random = Random(f"{seed if which.seed is None else which.seed}:{rule.name}")
-        self._ends_ms = None if which.for_ms is None else now_ms + which.for_ms
-        self._is_ended = False
-        self.seen = 0
-        """Requests that the rule means so far."""
-        self.hits = 0
-        """Requests on which it has acted."""
-
-    @property
-    def until(self) -> str | None:
-        """The API whose first request ends the rule, while it has not come."""
-        return None if self._is_ended else self._which.until
-
-    def end(self) -> None:
-        """Act on nothing more."""
-        self._is_ended = True
-
-    def is_over(self, now_ms: int) -> bool:
-        """Whether it acts on nothing more."""
-        which = self._which
-        return (
-            self._is_ended
-            or (which.times is not None and self.hits >= which.times)
-            or (self._ends_ms is not None and now_ms >= self._ends_ms)
-            or bool(which.on_call and self.seen - which.skip >= max(which.on_call))
-        )
-
-    def takes(self, now_ms: int) -> bool:
-        """Count a request that the rule means; return whether it is to act on it. `acted` then notes that it did."""
-        is_over = self.is_over(now_ms)
-        self.seen += 1
-        which = self._which
-        number = self.seen - which.skip
-        if is_over or number <= 0 or number % which.every:
-            return False
-        if which.on_call and number not in which.on_call:
-            return False
-        return which.probability is None or self._random.random() < which.probability
-
-    def acted(self) -> None:
-        """Count an act."""
-        self.hits += 1
-
-    def jitter_ms(self, most_ms: int) -> int:
-        """A random part of a delay."""
-        return self._random.randint(0, most_ms) if most_ms else 0
-
-    def why_never(self, now_ms: int) -> str:
-        """Why the rule has acted on none of the requests that it means."""
-        which = self._which
-        if self.seen <= which.skip:
-            return f"skip is {which.skip}"
-        if which.on_call and self.seen - which.skip < min(which.on_call):
-            return f"it acts on number {min(which.on_call)} first"
-        if which.every > 1 and self.seen - which.skip < which.every:
-            return f"it acts on every {which.every}th"
-        if which.probability is not None:
-            return f"its probability is {which.probability}"
-        if self._is_ended and which.until:
-            return f"{which.until} came first"
-        if self._ends_ms is not None and now_ms >= self._ends_ms:
-            return f"its {which.for_ms} ms were over"
-        return "newer rules acted in its place"
-
 
 FOR_EVER_MS = 1 << 40
 """Milliseconds of a wait that ends by itself only with its connection."""
@@ -103,7 +29,7 @@ class ActiveRule:
         self.matcher = Matcher(rule)
         self.screens: list[Screen] = []
         """The looks that let requests of its API pass, because it cannot mean them."""
-        self.selection = Selection(rule, seed=seed, now_ms=now_ms())
+        self.counts = RuleCounts(rule, seed=seed, now_ms=now_ms())
         which = rule.which
         self.chance_seed = None if which.probability is None else seed if which.seed is None else which.seed
         """The seed by which it draws; None if it does not act by chance."""
@@ -121,38 +47,38 @@ class ActiveRule:
 
     @property
     def hits(self) -> int:
-        return self.selection.hits
+        return self.counts.hits
 
     @property
     def seen(self) -> int:
-        return self.selection.seen
+        return self.counts.seen
 
     @property
     def is_over(self) -> bool:
         """Whether it acts on nothing more: it has acted as often as it was to, or its time has passed."""
-        return self.selection.is_over(self._now_ms())
+        return self.counts.is_over(self._now_ms())
 
     def takes(self, asked: Asked) -> bool:
         """Count a request of its API; return whether the rule is to act on it."""
         if not self.matcher.means(asked):
             return False
-        taken = self.selection.takes(self._now_ms())
+        taken = self.counts.takes(self._now_ms())
         self.changed()
         return taken
 
     def takes_operation(self) -> bool:
         """Count an operation on a file that it means; return whether it acts on it, and count that as well. Called by
         any thread."""
-        if not self.selection.takes(self._now_ms()):
+        if not self.counts.takes(self._now_ms()):
             return False
-        self.selection.acted()
+        self.counts.acted()
         for watcher in self._watchers[:1]:  # all have the loop of the broker
             watcher.get_loop().call_soon_threadsafe(self.changed)
         return True
 
     def acted(self) -> None:
         """Count an act."""
-        self.selection.acted()
+        self.counts.acted()
         self.changed()
 
     # --- holding
@@ -184,7 +110,7 @@ class ActiveRule:
     def remove(self) -> None:
         """Act on nothing more, and let what it holds go on."""
         self.is_removed = True
-        self.selection.end()
+        self.counts.end()
         self.release()
         for end in self.when_removed:
             end()
@@ -223,7 +149,7 @@ class ActiveRule:
         if self.matcher.failure is not None:
             return f"it never acted: its where function raised {self.matcher.failure!r}"
         if self.seen:
-            why = self.selection.why_never(self._now_ms())
+            why = self.counts.why_never(self._now_ms())
             return f"it never acted: it means {_requests(self.seen)} that came, but {why}"
         passed = sum(screen.passed for screen in self.screens)
         return f"it never acted: {self.matcher.nearest(passed) or 'nothing that it is about came'}"
@@ -279,7 +205,7 @@ async def wait_at(place: str, exchange: Exchange, rules: Iterable[ActiveRule]) -
     for active in rules:
         for act in active.rule.do:
             if isinstance(act, Delay) and act.when == place:
-                delay_ms += act.ms + active.selection.jitter_ms(act.jitter)
+                delay_ms += act.ms + active.counts.jitter_ms(act.jitter)
     await pause(exchange, delay_ms)
     for active in rules:
         for act in active.rule.do:

@@ -240,8 +240,8 @@ class ActiveRules:
             if when.target == "request":
                 for api_key in MODULES if when.api == (EVERY_API,) else map(api_key_of, when.api):
                     by_api.setdefault(api_key, []).append(active)
-            if active.selection.until is not None:
-                self._enders.setdefault(api_key_of(active.selection.until), []).append(active)
+            if active.counts.until is not None:
+                self._enders.setdefault(api_key_of(active.counts.until), []).append(active)
         self._by_api = {api_key: tuple(rules) for api_key, rules in by_api.items()}
         self._set_screens()
         concern = self._concern()
@@ -308,7 +308,7 @@ class ActiveRules:
         api_key = exchange.header.api_key
         if api_key in self._enders:
             for active in self._enders.pop(api_key):
-                active.selection.end()
+                active.counts.end()
         rules = self._by_api.get(api_key)
         if rules is not None:
             asked = Asked(exchange.request.name, exchange.header.api_version, exchange.context, exchange.request)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...protocol.errors import NONE
 from ...protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ...protocol.topics import TopicPartition, validate_topic_name
-from ...storage.producers.producer_snapshot import ProducerEntry
+from ...storage.producers.producer_entry import ProducerEntry
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context

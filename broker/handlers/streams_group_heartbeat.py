@@ -23,9 +23,9 @@ from ...protocol.topics import is_internal, validate_topic_name
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..groups.streams.configured_topology import Problem, Status
 from ..groups.streams.endpoints import EndpointPartitions, Partitions
 from ..groups.streams.heartbeat_fields import TaskAnswer, TaskBeat
+from ..groups.streams.statuses import Problem, Status
 from ..groups.streams.tasks import Duties, Tasks
 from ..groups.streams.topology import read_topology
 from ..security.guarding import Call

@@ -3,5 +3,5 @@
 - `request_journal`: what is written, while requests are served
 - `registry_requests`: the entries of requests to the schema registry
 - `entries`: what is read: an entry, decoded
-- `selection`: entries chosen by what they are about, and the nearest miss where there is none
+- `entry_selection`: entries chosen by what they are about, and the nearest miss where there is none
 """

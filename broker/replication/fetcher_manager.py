@@ -19,8 +19,8 @@ from ..clock import Clock
 from ..controller.controller import Controller
 from ..controller.peers import Peers
 from ..controller.topology import NO_LEADER
-from ..logs.log_cleaner import LogCleaner
-from ..logs.log_maintenance import LogMaintenance
+from ..log_cleaner import LogCleaner
+from ..log_maintenance import LogMaintenance
 from ..settings.dynamic_config import DynamicBrokerConfig
 from .partition import check_leader_epoch
 

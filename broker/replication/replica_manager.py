@@ -32,8 +32,8 @@ from ..controller.controller import Controller
 from ..controller.peers import Peers
 from ..controller.topics import log_config
 from ..controller.topology import PartitionState, Topic
-from ..logs.log_cleaner import LogCleaner
-from ..logs.log_maintenance import LogMaintenance
+from ..log_cleaner import LogCleaner
+from ..log_maintenance import LogMaintenance
 from ..metrics import Metrics
 from ..purgatory import Purgatory
 from ..settings.dynamic_config import DynamicBrokerConfig

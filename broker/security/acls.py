@@ -15,15 +15,6 @@ from .resources import ANY, WILDCARD, AclOperation, PatternType, PermissionType,
 
 _ALL = (1 << 32) - 1
 
-_IMPLIED = {
-    AclOperation.READ: 1 << AclOperation.DESCRIBE,
-    AclOperation.WRITE: 1 << AclOperation.DESCRIBE,
-    AclOperation.DELETE: 1 << AclOperation.DESCRIBE,
-    AclOperation.ALTER: 1 << AclOperation.DESCRIBE,
-    AclOperation.ALTER_CONFIGS: 1 << AclOperation.DESCRIBE_CONFIGS,
-}
-"""The operations, as bits, that an allowed operation allows too. A denied operation implies nothing."""
-
 
 class AclBinding(NamedTuple):
     """One rule. Equal rules are the same rule."""
@@ -151,7 +142,7 @@ class AclIndex:
         bits = rules.setdefault((acl.principal, acl.host), [0, 0])
         covered = _ALL if acl.operation == AclOperation.ALL else 1 << acl.operation
         if acl.permission_type == PermissionType.ALLOW:
-            bits[0] |= covered | _IMPLIED.get(acl.operation, 0)  # type: ignore[call-overload]
+            bits[0] |= covered
         else:
             bits[1] |= covered
         if acl.pattern_type == PatternType.PREFIXED:

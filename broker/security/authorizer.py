@@ -6,7 +6,8 @@ a rule about the resource allows the operation     allowed
 rules about the resource exist, but none matches   denied
 no rule is about the resource                      as allow.everyone.if.no.acl.found says
 
-A rule is about a resource if its pattern covers it: the name, a prefix of the name, or `*` (acls.py).
+A rule is about a resource if its pattern covers it: the name, a prefix of the name, or `*` (acls.py). An allowed
+operation allows those that it implies, too (`_IMPLIED_BY`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ from .resources import (
 from .security_settings import SecurityConfig, super_users
 
 peer_log = PeerLog(logging.getLogger("kmini.authorizer"))
+
+_IMPLIED_BY: dict[int, int] = {
+    AclOperation.DESCRIBE: (
+        1 << AclOperation.READ | 1 << AclOperation.WRITE | 1 << AclOperation.DELETE | 1 << AclOperation.ALTER
+    ),
+    AclOperation.DESCRIBE_CONFIGS: 1 << AclOperation.ALTER_CONFIGS,
+}
+"""The operations, as bits, that imply this one where they are allowed. A denied operation implies nothing."""
 
 
 class AuthorizerConfig(SecurityConfig, Protocol):
@@ -71,6 +80,7 @@ class Authorizer:
     def _decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool | None:
         """True if a rule allows the operation and none denies it; None if no rule is about the resource."""
         allowed, found = False, False
+        allowing = 1 << operation | _IMPLIED_BY.get(operation, 0)
         subjects = (
             (principal, host),
             (principal, WILDCARD),
@@ -84,7 +94,7 @@ class Authorizer:
                 if bits is not None:
                     if bits[1] >> operation & 1:
                         return False
-                    if bits[0] >> operation & 1:
+                    if bits[0] & allowing:
                         allowed = True
         return allowed if found else None
 

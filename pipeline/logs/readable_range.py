@@ -21,7 +21,11 @@ from ...storage.filesystem import FileSystem, OsFileSystem
 from ...storage.indexes.index_file import CorruptIndex
 from ...storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
 from ...storage.inspect.dump_log import look
-from ...storage.producers.producer_snapshot import SnapshotCorrupt, decode_snapshot, list_snapshots
+from ...storage.producers.producer_snapshot import (
+    SnapshotCorrupt,
+    decode_snapshot,
+    list_snapshots,
+)
 from .log_dir import PartitionFolder, SegmentFile, list_segments
 from .segment_bytes import SegmentBytes
 from .segment_walk import next_batch

@@ -64,7 +64,7 @@ from .cleaned_transactions import CleanedTransactions
 from .delete_horizons import DeleteHorizons
 from .key_mapper import KeyMapper
 from .offset_map import OffsetMap
-from .rewrite import Selection, emptied, rebuilt, upgraded
+from .rewrite import KeptRecords, emptied, rebuilt, upgraded
 from .segment_reader import SegmentReader
 from .stats import PassReport
 
@@ -278,7 +278,7 @@ class _Rewriter:
             self._report.note_horizon(self._horizons.new_ms)
             block = Block(batch, header, self._limits.record_bytes)
             verdicts = bytearray(header.record_count)  # all of them stay
-            everything = Selection([(header.size, verdicts)], header.record_count, header.max_timestamp)
+            everything = KeptRecords([(header.size, verdicts)], header.record_count, header.max_timestamp)
             changed = rebuilt(self._map.sieve, block, header, everything, delete_horizon_ms=self._horizons.new_ms)
             cleaned.append(changed.batch, changed.header)
         else:
@@ -313,8 +313,8 @@ class _Rewriter:
         if sieve.kept == sieve.walked and new_horizon_ms is None:
             cleaned.append(batch, header)
             return
-        selection = Selection(pieces, sieve.kept, sieve.max_timestamp)
-        changed = rebuilt(self._map.sieve, block, header, selection, delete_horizon_ms=new_horizon_ms)
+        kept_records = KeptRecords(pieces, sieve.kept, sieve.max_timestamp)
+        changed = rebuilt(self._map.sieve, block, header, kept_records, delete_horizon_ms=new_horizon_ms)
         cleaned.append(changed.batch, changed.header)
 
     def _rewrite_messages(self, header: BatchHeader, batch: bytes, cleaned: CleanedSegment, keeps_legacy: bool) -> None:

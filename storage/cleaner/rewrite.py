@@ -39,7 +39,7 @@ from ..filesystem import Buffer
 from .block import Block
 
 
-class Selection(NamedTuple):
+class KeptRecords(NamedTuple):
     """Which records of a batch stay."""
 
     pieces: list[tuple[int, bytearray]]
@@ -69,7 +69,7 @@ def emptied(header: BatchHeader) -> Rewritten:
 
 
 def rebuilt(
-    sieve: Any, block: Block, header: BatchHeader, selection: Selection, *, delete_horizon_ms: int | None = None
+    sieve: Any, block: Block, header: BatchHeader, kept_records: KeptRecords, *, delete_horizon_ms: int | None = None
 ) -> Rewritten:
     """Return the batch with the selected records, at least one; with `delete_horizon_ms` it gets that horizon.
 
@@ -86,12 +86,12 @@ def rebuilt(
             shift = header.base_timestamp - delete_horizon_ms
 
     def remaining() -> Iterator[Buffer]:
-        verdicts = iter(selection.pieces)
+        verdicts = iter(kept_records.pieces)
         for piece in block.pieces():
             block.taken, verdict = next(verdicts)
             yield sieve.rewrite(piece, verdict, shift, fixed_delta)
 
-    if len(selection.pieces) == 1:
+    if len(kept_records.pieces) == 1:
         left = compress(header.codec, next(remaining()))
     else:
         left = b"".join(compress_chunks(header.codec, remaining()))
@@ -99,8 +99,8 @@ def rebuilt(
         header._replace(
             attributes=attributes,
             base_timestamp=base_timestamp,
-            max_timestamp=header.max_timestamp if header.attributes & LOG_APPEND_TIME else selection.max_timestamp,
-            record_count=selection.kept,
+            max_timestamp=header.max_timestamp if header.attributes & LOG_APPEND_TIME else kept_records.max_timestamp,
+            record_count=kept_records.kept,
         ),
         left,
     )

@@ -7,7 +7,11 @@ from struct import Struct
 
 from ...protocol.records.crc import crc32c
 from ...protocol.uuids import parse_uuid
-from ..producers.producer_snapshot import ENTRY, ProducerEntry, entry_of
+from ..producers.producer_entry import ProducerEntry
+from ..producers.producer_snapshot import (
+    ENTRY,
+    entry_of,
+)
 from .dump_report import Damage, Dump, File, Note, Part, Source, Span, count, shown, time_of
 
 _PREFIX = Struct(">hIi")

@@ -9,7 +9,7 @@ from ...protocol.records.batch import BatchHeader
 from ..filesystem import Buffer
 from ..indexes.transaction_index import AbortedTransaction
 from ..segment import Segment
-from .producer_snapshot import CachedBatch, ProducerEntry
+from .producer_entry import CachedBatch, ProducerEntry
 from .producer_state import Origin, ProducerStates, ProducerUpdate
 
 logger = logging.getLogger("kmini.storage")

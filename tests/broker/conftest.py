@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from kmini.broker import scheduler
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
+from support.broker.asking import ask_handler
 from support.broker.clusters import Clusters
 from support.broker.consumer_lab import ConsumerLab, StillClock, labs
 from support.broker.sasl_clients import SETTINGS, Served
@@ -20,6 +23,7 @@ from support.broker.share_readers import ShareReaders
 from support.broker.streams_lab import StreamsLab
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
+Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +58,25 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
     for broker in started:
         if broker.server.listeners:
             await broker.stop()
+
+
+@pytest.fixture
+def ask() -> Ask:
+    """Asks a broker's handler: see `ask_handler`."""
+    return ask_handler
+
+
+@pytest.fixture
+def in_purgatory() -> Callable[[BrokerServer, int], Awaitable[None]]:
+    """Returns once so many requests wait in a broker's purgatory."""
+
+    async def in_purgatory(broker: BrokerServer, count: int) -> None:
+        deadline = time.monotonic() + 30
+        while len(broker.purgatory) != count:
+            assert time.monotonic() < deadline, f"{len(broker.purgatory)} operations wait, not {count}"
+            await asyncio.sleep(0)
+
+    return in_purgatory
 
 
 @pytest.fixture

@@ -113,26 +113,6 @@ def test_the_script_needs_a_broker_and_offsets(tmp_path, missing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("security.protocol=TLS", "security.protocol=TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-        ("request.timeout.ms=soon", "request.timeout.ms=soon: a number of milliseconds was expected"),
-        ("client.id=\\u12", "is no properties file: line 1"),
-    ],
-)
-def test_settings_of_the_client_are_checked(tmp_path, text: str, said: str) -> None:
-    offsets = write_offsets(tmp_path / "offsets.json", ("orders", 0, 4))
-    config = tmp_path / "client.properties"
-    config.write_text(text)
-    result = CliRunner().invoke(
-        kafka_delete_data,
-        ["--bootstrap-server", "x:1", "--command-config", str(config), "--offset-json-file", str(offsets)],
-    )
-    assert result.exit_code == 2
-    assert said in result.stderr
-
-
-@pytest.mark.parametrize(
     "target", ["orders", "orders:0", "orders:0:", "orders:x:1", ":0:1", "orders:0:-2", "orders:-1:0", "orders:0:1:2"]
 )
 def test_a_target_that_is_none_is_told(refuse, target: str) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from kmini.protocol.records.record import Record
 from kmini.storage.cleaner.cleanable_log import Limits
-from kmini.storage.producers.producer_snapshot import ProducerEntry
+from kmini.storage.producers.producer_entry import ProducerEntry
 from support.apache_kafka import give_logs_to_kmini
 from support.java_peer import RunTool
 from support.oracle.cleaned_logs import Batch, Cleaning, Files, Folder, producers_by_replay, write_folder

@@ -13,7 +13,8 @@ from kmini.storage.filesystem import OsFileSystem
 from kmini.storage.indexes.offset_index import OffsetIndex
 from kmini.storage.indexes.time_index import TimeIndex
 from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
-from kmini.storage.producers.producer_snapshot import CachedBatch, ProducerEntry, write_snapshot
+from kmini.storage.producers.producer_entry import CachedBatch, ProducerEntry
+from kmini.storage.producers.producer_snapshot import write_snapshot
 from support import apache_kafka
 
 TOPIC_ID = bytes(range(16))

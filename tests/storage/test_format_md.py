@@ -22,7 +22,8 @@ from kmini.storage.indexes.index_file import IndexFile
 from kmini.storage.indexes.offset_index import OffsetIndex
 from kmini.storage.indexes.time_index import TimeIndex
 from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
-from kmini.storage.producers.producer_snapshot import CachedBatch, ProducerEntry, encode_snapshot
+from kmini.storage.producers.producer_entry import CachedBatch, ProducerEntry
+from kmini.storage.producers.producer_snapshot import encode_snapshot
 
 PAGE = Path(os.path.dirname(os.path.realpath(kmini.storage.__file__))) / "FORMAT.md"
 TOPIC_ID = bytes(range(16))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kmini.protocol.records.batch import BatchHeader
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
-from kmini.storage.producers.producer_snapshot import CachedBatch
+from kmini.storage.producers.producer_entry import CachedBatch
 from kmini.storage.producers.producer_state import Origin, ProducerStates, ProducerUpdate
 
 

@@ -28,6 +28,7 @@ FOLDERS = {
     "tests/crash": "certain",
     "tests/graduation": "certain",
     "tests/pipeline": "certain",
+    "tests/web": "certain",
     "tests/testkit": "sockets",
     "tests/control": "sockets",
     "tests/registry": "sockets",

@@ -4,17 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import timedelta
 
 import pytest
 
 from kmini import Broker, Cluster
+from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.testing import ConnectionClosed, Wire
 from support.until import until_async
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 def ahead_ms(host: Broker | Cluster) -> int:
     return host.clock.now_ms() - time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize("duration", ["7d", "168h", timedelta(days=7), 7 * DAY_MS])
+def test_the_clock_is_moved_by_what_people_say(duration: str | int | timedelta) -> None:
+    with Broker() as broker:
+        before = broker.clock.now_ms()
+        broker.clock.advance(duration)
+        assert 0 <= broker.clock.now_ms() - before - 7 * DAY_MS < 60_000
+
+
+@pytest.mark.parametrize("duration", ["soon", "-7d", -1])
+def test_it_is_not_moved_by_what_is_no_duration(duration: str | int) -> None:
+    with Broker() as broker:
+        before = broker.clock.now_ms()
+        with pytest.raises(ValueError):
+            broker.clock.advance(duration)
+        assert broker.clock.now_ms() - before < DAY_MS
+
+
+def test_liveness_moves_only_if_it_is_asked_for() -> None:
+    """An idle connection is closed after ten minutes of it."""
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        broker.clock.advance("7d")
+        assert wire.ask(MetadataRequest(topics=None)).brokers
+        broker.clock.advance("20m", liveness=True)
+        with pytest.raises(ConnectionClosed):
+            wire.receive_frame()
 
 
 @pytest.mark.parametrize("kind", [Broker, Cluster], ids=["broker", "cluster"])

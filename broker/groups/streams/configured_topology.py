@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
 from typing import NamedTuple
 
 from ....protocol.errors import StreamsInvalidTopology
+from .statuses import Problem, Status
 from .topology import InternalTopic, Subtopology, Topology
 
 PartitionCount = Callable[[str], int]
@@ -23,24 +23,6 @@ PartitionCount = Callable[[str], int]
 
 MOST_NAMED = 3
 """Topics that the detail of a status names."""
-
-
-class Status(Enum):
-    """What the members of a group are told, with its code in the answer to a heartbeat."""
-
-    STALE_TOPOLOGY = 0
-    MISSING_SOURCE_TOPICS = 1
-    INCORRECTLY_PARTITIONED_TOPICS = 2
-    MISSING_INTERNAL_TOPICS = 3
-    SHUTDOWN_APPLICATION = 4
-    ASSIGNMENT_DELAYED = 5
-
-
-class Problem(NamedTuple):
-    """Why a topology has no tasks yet."""
-
-    status: Status
-    detail: str
 
 
 class ConfiguredSubtopology(NamedTuple):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ....protocol.errors import InvalidRequest, StreamsInvalidTopology
 from ...coordinators.coordinator_topic import MAX_NAME_BYTES
 from ..consumer.members import JOINS, LEAVES
-from .configured_topology import Problem
 from .endpoints import EndpointPartitions
+from .statuses import Problem
 from .tasks import Duties
 from .topology import InternalTopic, Topology
 

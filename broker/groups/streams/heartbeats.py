@@ -26,11 +26,11 @@ from ..classic.classic_group import ClassicGroup
 from ..consumer.members import JOINS
 from ..group import Group
 from ..modern.changes import Change
-from .configured_topology import Problem, Status
 from .endpoints import EndpointPartitions, endpoint_partitions
 from .heartbeat_fields import UNCHANGED_MS, TaskAnswer, TaskBeat, check_fields
 from .life import StreamsGroupLife
 from .member_steps import Moved, Moving, TaskSteps
+from .statuses import Problem, Status
 from .streams_group import StreamsGroup
 from .task_members import CurrentTasks, TaskMembership
 from .tasks import Duties

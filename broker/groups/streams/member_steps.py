@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....protocol.errors import FencedMemberEpoch, InvalidRequest
 from ...api.error_mapping import kafka_error
 from ...network.peer_log import PeerLog
-from .configured_topology import ConfiguredTopology, Problem, Status, configure
+from .configured_topology import ConfiguredTopology, configure
 from .state_changes import AssignmentEpoch, CurrentChange, GroupEpoch, MembershipChange, TargetChange, TopologyChange
+from .statuses import Problem, Status
 from .sticky_assignor import Size, TaskMember, assign_tasks
 from .streams_group import NOT_VALIDATED
 from .task_members import CurrentTasks, TaskMembership

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
-from support.broker.asking import ask_handler
 from support.broker.txn_client import TxnClient
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
@@ -22,25 +20,6 @@ Ask = Callable[..., Awaitable[Any]]
 @pytest.fixture
 async def broker(start_broker: StartBroker) -> BrokerServer:
     return await start_broker()
-
-
-@pytest.fixture
-def ask() -> Ask:
-    """Asks a broker's handler: see `ask_handler`."""
-    return ask_handler
-
-
-@pytest.fixture
-def in_purgatory() -> Callable[[BrokerServer, int], Awaitable[None]]:
-    """Returns once so many requests wait in a broker's purgatory."""
-
-    async def in_purgatory(broker: BrokerServer, count: int) -> None:
-        deadline = time.monotonic() + 30
-        while len(broker.purgatory) != count:
-            assert time.monotonic() < deadline, f"{len(broker.purgatory)} operations wait, not {count}"
-            await asyncio.sleep(0)
-
-    return in_purgatory
 
 
 @pytest.fixture

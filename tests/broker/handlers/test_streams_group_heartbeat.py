@@ -1,5 +1,6 @@
-"""StreamsGroupHeartbeat (KIP-1071): its fields (`broker/groups/streams/heartbeat_fields.py`), topologies, statuses,
-internal topics, permissions and failures."""
+"""StreamsGroupHeartbeat (KIP-1071): its fields (`broker/groups/streams/heartbeat_fields.py`), topologies, internal
+topics, endpoints, permissions and failures. Statuses are in `tests/broker/groups/streams/test_member_steps.py`.
+"""
 
 from __future__ import annotations
 
@@ -105,14 +106,6 @@ async def test_a_member_id_is_neither_blank_nor_longer_than_a_record_allows(
     assert (await quick_streams_lab.join(member_id)).error == "INVALID_REQUEST"
 
 
-async def test_a_task_that_the_topology_does_not_have_is_an_invalid_request(quick_streams_lab: StreamsLab) -> None:
-    lab = quick_streams_lab
-    await lab.join("m")
-    for owned in (Duties({"9": [0]}), Duties({"0": [4]}), Duties({}, {"0": [-1]})):
-        assert (await lab.beat("m", 2, owned=owned)).error == "INVALID_REQUEST"
-    assert (await lab.beat("m", 2, owned=Duties({"0": [3]}))).error == "NONE"
-
-
 # --- topologies
 
 
@@ -134,29 +127,7 @@ async def test_a_topology_that_cannot_be_is_refused(quick_streams_lab: StreamsLa
     assert "g" not in quick_streams_lab.groups.groups
 
 
-async def test_a_member_with_an_older_topology_is_told_and_one_with_another_is_refused(
-    quick_streams_lab: StreamsLab,
-) -> None:
-    lab = quick_streams_lab
-    await lab.join("m1", topology(subtopology("0", "t"), epoch=3))
-    stale = await lab.join("m2", topology(subtopology("0", "u"), epoch=2))
-    assert (stale.error, stale.statuses) == ("NONE", ["STALE_TOPOLOGY"])
-    assert (await lab.join("m3", topology(subtopology("0", "t"), epoch=4))).error == "INVALID_REQUEST"
-    assert (await lab.join("m3", topology(subtopology("0", "u"), epoch=3))).error == "INVALID_REQUEST"
-    assert (await lab.join("m3", topology(subtopology("0", "t"), epoch=3))).statuses == []
-
-
-# --- statuses and internal topics
-
-
-async def test_missing_source_topics_are_told_until_they_exist(quick_streams_lab: StreamsLab) -> None:
-    lab = quick_streams_lab
-    answer = await lab.join("m", topology(subtopology("0", "t", "late")))
-    assert (answer.statuses, answer.active, lab.state) == (["MISSING_SOURCE_TOPICS"], {}, "NotReady")
-    assert "late" in answer.details[0]
-    lab.add_topics("late", partitions=6)
-    answer = await lab.beat("m", 2)
-    assert (answer.statuses, answer.active, lab.state) == ([], {"0": [0, 1, 2, 3, 4, 5]}, "Stable")
+# --- internal topics
 
 
 async def test_internal_topics_are_made_as_asked_before_the_answer_goes_out(quick_streams_lab: StreamsLab) -> None:
@@ -189,33 +160,6 @@ async def test_internal_topics_that_cannot_be_made_are_told_and_tried_again_two_
     await lab.pass_time(1)
     await lab.beat("m", 2)
     assert lab.groups.streams.internal_topics._failures["c0"].until_ms > tried
-
-
-async def test_an_internal_topic_of_another_size_is_told(quick_streams_lab: StreamsLab) -> None:
-    lab = quick_streams_lab
-    lab.add_topics("counts", partitions=3)
-    assert (await lab.join("m", COUNTS_T)).statuses == ["INCORRECTLY_PARTITIONED_TOPICS"]
-    assert lab.state == "NotReady"
-
-
-async def test_tasks_are_taken_when_a_source_topic_goes(quick_streams_lab: StreamsLab) -> None:
-    lab = quick_streams_lab
-    await lab.join("m")
-    lab.delete_topic("t")
-    answer = await lab.beat("m", 2, owned=Duties({"0": [0, 1, 2, 3]}))
-    assert (answer.statuses, answer.active, lab.state) == (["MISSING_SOURCE_TOPICS"], {}, "NotReady")
-    answer = await lab.beat("m", 2, owned=Duties())
-    assert answer.epoch == 3
-
-
-async def test_partitions_that_a_source_topic_gets_are_in_the_way_of_its_changelog(
-    quick_streams_lab: StreamsLab,
-) -> None:
-    lab = quick_streams_lab
-    await lab.join("m", COUNTS_T)
-    await lab.beat("m", 2)
-    await lab.add_partitions("t", 1)
-    assert (await lab.beat("m", 3)).statuses == ["INCORRECTLY_PARTITIONED_TOPICS"]
 
 
 # --- endpoints

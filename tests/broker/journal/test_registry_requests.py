@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kmini.broker.journal.entries import JournalReader
+from kmini.broker.journal.entry_selection import EntrySelection
 from kmini.broker.journal.registry_requests import (
     MOST_OF_TEXT,
     NO_BROKER,
@@ -14,7 +15,6 @@ from kmini.broker.journal.registry_requests import (
     end,
 )
 from kmini.broker.journal.request_journal import RequestJournal
-from kmini.broker.journal.selection import Selection
 
 SOURCE = RegistrySource("curl/8", "127.0.0.1:5000", "User:alice")
 ASKED = RegistryQuestion("POST", "/subjects/a%2Fb/versions", "a/b")
@@ -80,8 +80,8 @@ def test_requests_are_chosen_by_subject_and_error() -> None:
         ({"client_id": "curl/*"}, [1, 2]),
         ({"topic": "a/b"}, []),
     ):
-        chosen = Selection("registry", **wanted).chosen(entries)
+        chosen = EntrySelection("registry", **wanted).chosen(entries)
         assert [entry.number for entry in chosen] == numbers, wanted
-    assert Selection("registry", subject="d").nearest(entries, ["registry"] * 2) == (
+    assert EntrySelection("registry", subject="d").nearest(entries, ["registry"] * 2) == (
         "2 registry requests came; nearest, 1 of them: subject was 'a/b', not 'd'"
     )

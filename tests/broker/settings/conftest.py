@@ -11,9 +11,8 @@ from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.settings.broker_config import BrokerConfig
-from support.broker.asking import ask_handler
 from support.broker.clusters import Clusters
-from support.broker.settings_at_work import Ask, Bench, Start, StartCluster, Three
+from support.broker.settings_at_work import Bench, Start, StartCluster, Three
 
 
 @pytest.fixture
@@ -53,9 +52,3 @@ async def start_cluster(clusters: Clusters) -> StartCluster:
         return Three(cluster)
 
     return start_cluster
-
-
-@pytest.fixture
-def ask() -> Ask:
-    """Asks a broker's handler: see `ask_handler`."""
-    return ask_handler

@@ -15,7 +15,8 @@ from kmini.storage import filenames
 from kmini.storage.filenames import segment_path
 from kmini.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
 from kmini.storage.offset_checkpoint_file import write_log_start_offsets
-from kmini.storage.producers.producer_snapshot import ProducerEntry, write_snapshot
+from kmini.storage.producers.producer_entry import ProducerEntry
+from kmini.storage.producers.producer_snapshot import write_snapshot
 from support.log_files import DISK, ORDERS, Log, batch, data, errors, marker, offsets, read, reader
 
 

@@ -11,6 +11,7 @@ from kmini.protocol.records.batch import MAGIC, build_batch
 from kmini.protocol.records.compression import Codec
 from kmini.protocol.records.old_formats.messages import build_messages, build_wrapper
 from kmini.protocol.records.record import Record
+from kmini.storage.cleaner.clean import MAX_GROUP
 from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.cleaner.rewrite import emptied
 
@@ -200,3 +201,44 @@ class TestProducers:
         bench.append_old(build_messages([Record(1, 300, None, b"1")], 1))
         bench.clean()
         assert [(h.base_offset, h.magic, h.record_count) for h, _ in bench.batches()] == [(0, MAGIC, 1), (1, MAGIC, 0)]
+
+
+# --- segments that are made into one
+
+
+def test_tiny_segments_are_swapped_a_few_at_a_time(make_cleaning_bench: Callable[..., Bench]) -> None:
+    bench = make_cleaning_bench()
+    for number in range(3 * MAX_GROUP + 1):
+        bench.put((f"{number % 5}", f"{number}"))
+        bench.roll()
+    swaps = []
+    replace = bench.log.segments.replace
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(segments, name)
+
+        def __iter__(self) -> Any:
+            return iter(segments)
+
+        def replace(self, old: Any, *arguments: Any) -> None:
+            swaps.append(len(old))
+            replace(old, *arguments)
+
+    segments, bench.log.segments = bench.log.segments, Watched()
+    before = bench.pairs()
+    bench.clean(roll=False)
+    assert swaps == [MAX_GROUP] * 3 + [1]
+    assert bench.pairs() == before[-5:]
+
+
+def test_a_later_pass_makes_one_of_what_is_left_of_them(make_cleaning_bench: Callable[..., Bench]) -> None:
+    bench = make_cleaning_bench()
+    for number in range(2 * MAX_GROUP):
+        bench.put((f"{number % 5}", f"{number}"))
+        bench.roll()
+    bench.clean(roll=False)
+    bench.put(("another", "1"))
+    bench.clean()
+    assert len(bench.base_offsets()) == 2  # that, and the active one
+    assert len(bench.pairs()) == 6

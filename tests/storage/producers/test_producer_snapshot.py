@@ -12,9 +12,8 @@ from kmini.protocol.records.crc import crc32c
 from kmini.storage.filesystem.faults import CHANGES, Faults, PowerLoss
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
+from kmini.storage.producers.producer_entry import CachedBatch, ProducerEntry
 from kmini.storage.producers.producer_snapshot import (
-    CachedBatch,
-    ProducerEntry,
     SnapshotCorrupt,
     decode_snapshot,
     encode_snapshot,

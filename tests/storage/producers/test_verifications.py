@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from kmini.protocol.errors import OutOfOrderSequenceNumber
-from kmini.storage.producers.producer_state import Verifications
+from kmini.storage.producers.verifications import Verifications
 from support.producers import Partition, batch
 
 NOW_MS = 1_000_000

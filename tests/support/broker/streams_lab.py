@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from kmini.broker.groups.modern import record_format
 from kmini.broker.groups.modern.changes import Change
-from kmini.broker.groups.streams.configured_topology import Status
 from kmini.broker.groups.streams.state_changes import read_change
+from kmini.broker.groups.streams.statuses import Status
 from kmini.broker.groups.streams.streams_group import StreamsGroup
 from kmini.broker.groups.streams.tasks import Duties
 from kmini.protocol.errors import error_name

@@ -23,7 +23,7 @@ from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_environment import LogEnvironment
-from kmini.storage.producers.producer_snapshot import ProducerEntry
+from kmini.storage.producers.producer_entry import ProducerEntry
 from kmini.storage.recovery import load_log
 
 

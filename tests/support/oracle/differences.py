@@ -136,7 +136,7 @@ CLEANER = (
         "are at most 32 at a time",
         "are as many as `segment.bytes` and their offsets allow",
         "they are swapped in one turn of the event loop; later passes put together what is left",
-        "storage/cleaner/test_bounds.py::test_tiny_segments_are_swapped_a_few_at_a_time",
+        "storage/cleaner/test_clean.py::test_tiny_segments_are_swapped_a_few_at_a_time",
     ),
     Behaviour(
         "a batch with tombstones that ends beyond the last offset in the key map, because the map is full",
@@ -165,7 +165,7 @@ CLEANER = (
         "a back-off after something has changed, and when something falls due",
         "every back-off",
         "a broker with nothing to do costs nothing, and a clock that is moved by a week is moved at once",
-        "broker/logs/test_log_cleaner_metrics.py::test_the_time_since_the_cleaner_looked_is_told",
+        "broker/test_log_cleaner_metrics.py::test_the_time_since_the_cleaner_looked_is_told",
     ),
     Behaviour(
         "the base timestamp of a batch that has lost its first record, and has no horizon",

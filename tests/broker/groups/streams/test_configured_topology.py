@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from kmini.broker.groups.streams.configured_topology import ConfiguredTopology, Problem, Status, configure
+from kmini.broker.groups.streams.configured_topology import ConfiguredTopology, configure
+from kmini.broker.groups.streams.statuses import Problem, Status
 from kmini.broker.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, topology_from
 from kmini.protocol.errors import StreamsInvalidTopology
 

@@ -14,27 +14,27 @@ from collections.abc import AsyncIterator, Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ...protocol.errors import KafkaError, KafkaStorageError
-from ...protocol.records.load_kernel import IS_COMPILED
-from ...protocol.topics import TopicPartition
-from ...storage.cleaner.cleaning_states import State
-from ...storage.filenames import CLEANER_CHECKPOINT
-from ...storage.log import PartitionLog
-from ...storage.log_manager import LogManager
-from ..clock import Clock
-from ..scheduler import CheckpointWriter, Deferred, Turn
-from ..settings.dynamic_config import DynamicBrokerConfig
+from ..protocol.errors import KafkaError, KafkaStorageError
+from ..protocol.records.load_kernel import IS_COMPILED
+from ..protocol.topics import TopicPartition
+from ..storage.cleaner.cleaning_states import State
+from ..storage.filenames import CLEANER_CHECKPOINT
+from ..storage.log import PartitionLog
+from ..storage.log_manager import LogManager
+from .clock import Clock
 from .log_maintenance import LogMaintenance
+from .scheduler import CheckpointWriter, Deferred, Turn
+from .settings.dynamic_config import DynamicBrokerConfig
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from ...storage.cleaner.cleanable_log import Limits
-    from ...storage.cleaner.cleaned_segment import CleanedGroup
-    from ...storage.cleaner.dirtiness import Postponed
-    from ...storage.cleaner.schedule import Job, Schedule
-    from ...storage.cleaner.stats import CleanerGauges, PassReport
-    from ...storage.cleaner.throttle import Throttle
+    from ..storage.cleaner.cleanable_log import Limits
+    from ..storage.cleaner.cleaned_segment import CleanedGroup
+    from ..storage.cleaner.dirtiness import Postponed
+    from ..storage.cleaner.schedule import Job, Schedule
+    from ..storage.cleaner.stats import CleanerGauges, PassReport
+    from ..storage.cleaner.throttle import Throttle
 
 T = TypeVar("T")
 
@@ -77,8 +77,8 @@ class LogCleaner:
     @cached_property
     def schedule(self) -> Schedule:
         """Made, like all that comes with it, when it is first asked for: a broker starts faster without."""
-        from ...storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
-        from ...storage.cleaner.schedule import Schedule
+        from ..storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
+        from ..storage.cleaner.schedule import Schedule
 
         checkpoint = CleanerCheckpoint(self._logs.filesystem, self._logs.directory)
         backoff_ms = self._config.current.log_cleaner_backoff_ms
@@ -86,7 +86,7 @@ class LogCleaner:
 
     @cached_property
     def _throttle(self) -> Throttle:
-        from ...storage.cleaner.throttle import Throttle
+        from ..storage.cleaner.throttle import Throttle
 
         return Throttle(self._config.current.log_cleaner_io_max_bytes_per_second)
 
@@ -115,7 +115,7 @@ class LogCleaner:
     def _postponed(self, partition: TopicPartition) -> Postponed:
         """Which segments of a log wait for the end of a move of the clock. At the end, which takes time as well, those
         that are begun after it: a busy log would never be clean."""
-        from ...storage.cleaner.dirtiness import NOTHING_POSTPONED, Postponed
+        from ..storage.cleaner.dirtiness import NOTHING_POSTPONED, Postponed
 
         move = self._clock.move
         if move is None or partition not in move.written:
@@ -179,7 +179,7 @@ class LogCleaner:
 
     async def _roll_what_is_due(self) -> None:
         """Roll active segments whose records must be cleaned (KIP-354): an idle log would never roll by itself."""
-        from ...storage.cleaner.dirtiness import must_roll
+        from ..storage.cleaner.dirtiness import must_roll
 
         now_ms, turn = self._clock.now_ms(), Turn()
         for partition, partition_log in list(self._logs.logs.items()):
@@ -199,7 +199,7 @@ class LogCleaner:
         self._changed(partition)
 
     async def _find_horizons(self) -> None:
-        from ...storage.cleaner.delete_horizons import delete_horizons
+        from ..storage.cleaner.delete_horizons import delete_horizons
 
         logs = self._logs.logs
         for partition in self.schedule.without_horizon(logs):
@@ -229,7 +229,7 @@ class LogCleaner:
 
         More than one if the map was too small. KafkaStorageError if the log is uncleanable.
         """
-        from ...storage.cleaner.delete_horizons import delete_horizons
+        from ..storage.cleaner.delete_horizons import delete_horizons
 
         partition_log = self._logs.logs[partition]
         self._roll(partition, partition_log)
@@ -318,8 +318,8 @@ class LogCleaner:
 
     async def _clean(self, job: Job) -> PassReport | None:
         """Do the job; None if it failed, or was stopped."""
-        from ...storage.cleaner.cleanable_log import CleaningAborted
-        from ...storage.cleaner.worker import CleaningWork, swap_in
+        from ..storage.cleaner.cleanable_log import CleaningAborted
+        from ..storage.cleaner.worker import CleaningWork, swap_in
 
         loop = asyncio.get_running_loop()
 
@@ -364,7 +364,7 @@ class LogCleaner:
             log.error("the cleaner checkpoint cannot be written: %s", error)
 
     def _limits(self) -> Limits:
-        from ...storage.cleaner.cleanable_log import Limits
+        from ..storage.cleaner.cleanable_log import Limits
 
         config = self._config.current
         threads = max(config.log_cleaner_threads, 1)

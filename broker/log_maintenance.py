@@ -13,16 +13,16 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from ...protocol.errors import KafkaStorageError
-from ...protocol.topics import TopicPartition
-from ...storage import filenames
-from ...storage.background_work import BackgroundWork
-from ...storage.log_manager import LogManager
-from ...storage.offset_checkpoint_file import write_offsets
-from ..clock import Clock, Move
-from ..purgatory import Purgatory
-from ..scheduler import CheckpointWriter, Deferred, PausedTasks, in_thread
-from ..settings.dynamic_config import DynamicBrokerConfig
+from ..protocol.errors import KafkaStorageError
+from ..protocol.topics import TopicPartition
+from ..storage import filenames
+from ..storage.background_work import BackgroundWork
+from ..storage.log_manager import LogManager
+from ..storage.offset_checkpoint_file import write_offsets
+from .clock import Clock, Move
+from .purgatory import Purgatory
+from .scheduler import CheckpointWriter, Deferred, PausedTasks, in_thread
+from .settings.dynamic_config import DynamicBrokerConfig
 
 log = logging.getLogger("kmini.broker")
 

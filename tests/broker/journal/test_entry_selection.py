@@ -8,8 +8,8 @@ import pytest
 
 from kmini.broker.api.key_fields import KeyFields, KeyPartition
 from kmini.broker.journal.entries import JournalEntry, JournalReader
+from kmini.broker.journal.entry_selection import EntrySelection
 from kmini.broker.journal.request_journal import Answer, Entry, RequestJournal, Source
-from kmini.broker.journal.selection import Selection
 from kmini.protocol.api_keys import API_NAMES
 
 
@@ -59,24 +59,24 @@ OF_TWO_TOPICS = journal_of(("Produce", "app-1", KeyFields((*of("a", 0).partition
 @pytest.mark.parametrize(
     ("selection", "numbers"),
     [
-        (Selection(), [1, 2, 3, 4, 5, 6, 7, 8]),
-        (Selection("Produce"), [2, 3, 4, 5]),
-        (Selection(topic="orders"), [1, 5, 6, 7]),
-        (Selection("Produce", topic="orders", partition=1), [5]),
-        (Selection("Produce", topic="orders", partition=2), []),
-        (Selection(partition=1), [5, 6]),
-        (Selection(group="billing"), [7]),
-        (Selection(transactional_id="tx-1"), [8]),
-        (Selection(client_id="app-*"), [1, 2, 3, 4, 5, 8]),
-        (Selection(client_id="app-2"), [5]),
-        (Selection(error="NOT_LEADER_OR_FOLLOWER"), [5]),
-        (Selection("Produce", error="NONE"), [2, 3, 4]),
-        (Selection(where=lambda entry: entry.number % 4 == 0), [4, 8]),
-        (Selection("Produce", since=4), [4, 5]),
+        (EntrySelection(), [1, 2, 3, 4, 5, 6, 7, 8]),
+        (EntrySelection("Produce"), [2, 3, 4, 5]),
+        (EntrySelection(topic="orders"), [1, 5, 6, 7]),
+        (EntrySelection("Produce", topic="orders", partition=1), [5]),
+        (EntrySelection("Produce", topic="orders", partition=2), []),
+        (EntrySelection(partition=1), [5, 6]),
+        (EntrySelection(group="billing"), [7]),
+        (EntrySelection(transactional_id="tx-1"), [8]),
+        (EntrySelection(client_id="app-*"), [1, 2, 3, 4, 5, 8]),
+        (EntrySelection(client_id="app-2"), [5]),
+        (EntrySelection(error="NOT_LEADER_OR_FOLLOWER"), [5]),
+        (EntrySelection("Produce", error="NONE"), [2, 3, 4]),
+        (EntrySelection(where=lambda entry: entry.number % 4 == 0), [4, 8]),
+        (EntrySelection("Produce", since=4), [4, 5]),
     ],
     ids=str,
 )
-def test_everything_that_is_given_holds_for_what_is_chosen(selection: Selection, numbers: list[int]) -> None:
+def test_everything_that_is_given_holds_for_what_is_chosen(selection: EntrySelection, numbers: list[int]) -> None:
     assert [entry.number for entry in selection.chosen(entries_of(JOURNAL))] == numbers
 
 
@@ -84,7 +84,7 @@ def test_everything_that_is_given_holds_for_what_is_chosen(selection: Selection,
 def test_a_request_about_two_topics_is_about_the_partitions_of_each_alone(
     topic: str, partition: int, count: int
 ) -> None:
-    selection = Selection("Produce", topic=topic, partition=partition)
+    selection = EntrySelection("Produce", topic=topic, partition=partition)
     assert len(selection.chosen(entries_of(OF_TWO_TOPICS))) == count
 
 
@@ -92,33 +92,33 @@ def test_a_request_about_two_topics_is_about_the_partitions_of_each_alone(
     ("selection", "sentence"),
     [
         (
-            Selection("Produce", topic="ordres", client_id="app-1"),
+            EntrySelection("Produce", topic="ordres", client_id="app-1"),
             "4 Produce requests came; nearest, 3 of them: topic was 'order', not 'ordres'",
         ),
-        (Selection("Fetch", topic="order"), "1 Fetch request came; its topic was 'orders', not 'order'"),
+        (EntrySelection("Fetch", topic="order"), "1 Fetch request came; its topic was 'orders', not 'order'"),
         (
-            Selection("Produce", topic="orders", partition=7),
+            EntrySelection("Produce", topic="orders", partition=7),
             "4 Produce requests came; nearest, 1 of them: partition was 0, 1, not 7",
         ),
         (
-            Selection("OffsetCommit", group="biling", error="NONE"),
+            EntrySelection("OffsetCommit", group="biling", error="NONE"),
             "1 OffsetCommit request came; its group was 'billing', not 'biling'",
         ),
         (
-            Selection("EndTxn", transactional_id="tx-2", error="INVALID_TXN_STATE"),
+            EntrySelection("EndTxn", transactional_id="tx-2", error="INVALID_TXN_STATE"),
             "1 EndTxn request came; its transactional_id was 'tx-1', not 'tx-2' "
             "and error was NONE, not INVALID_TXN_STATE",
         ),
         (
-            Selection("JoinGroup"),
+            EntrySelection("JoinGroup"),
             "no JoinGroup came; these did: Produce 4, Metadata 1, Fetch 1, OffsetCommit 1, EndTxn 1",
         ),
-        (Selection("JoinGroup", since=9), "no request came"),
-        (Selection("EndTxn"), "1 EndTxn request came"),
+        (EntrySelection("JoinGroup", since=9), "no request came"),
+        (EntrySelection("EndTxn"), "1 EndTxn request came"),
     ],
     ids=str,
 )
-def test_the_nearest_requests_are_named_with_what_they_have_instead(selection: Selection, sentence: str) -> None:
+def test_the_nearest_requests_are_named_with_what_they_have_instead(selection: EntrySelection, sentence: str) -> None:
     entries = [entry for entry in entries_of(JOURNAL) if entry.number >= selection.since]
     possible = [entry for entry in entries if selection.may_mean(entry.number, entry.api)]
     assert selection.nearest(possible, [entry.api for entry in entries]) == sentence
@@ -130,10 +130,10 @@ def test_of_a_span_the_lost_requests_are_counted(since: int, lost: int) -> None:
     journal = journal_of(*[("Fetch", "reader", of("orders"), ())] * 8)
     for _ in range(5):
         journal.entries.popleft()
-    assert Selection(since=since).lost(journal.first_number, journal.lost) == lost
+    assert EntrySelection(since=since).lost(journal.first_number, journal.lost) == lost
 
 
 def test_what_was_cleared_is_not_lost() -> None:
     journal = journal_of(*[("Fetch", "reader", of("orders"), ())] * 8)
     journal.clear()
-    assert Selection().lost(journal.first_number, journal.lost) == 0
+    assert EntrySelection().lost(journal.first_number, journal.lost) == 0

@@ -1,11 +1,10 @@
-"""What a pass takes at most: of memory, and of a turn of the loop."""
+"""The memory that a pass of the cleaner takes at most."""
 
 from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from kmini.protocol.records.load_kernel import load_sieve
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.background_work import Deletions
-from kmini.storage.cleaner.clean import MAX_GROUP, Pass
+from kmini.storage.cleaner.clean import Pass
 from kmini.storage.cleaner.cleanable_log import Limits
 from kmini.storage.cleaner.dirtiness import assess, capture
 from kmini.storage.cleaner.stats import PassReport
@@ -25,54 +24,9 @@ from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.log_manager import create_log
 from kmini.storage.validation import ValidatedRecords
 
-Bench = Any
 MIB = 1024 * 1024
 IN_BATCH = 500
 LIMITS = Limits(buffer_bytes=32_768)
-
-
-# A turn of the loop
-
-
-def test_tiny_segments_are_swapped_a_few_at_a_time(make_cleaning_bench: Callable[..., Bench]) -> None:
-    bench = make_cleaning_bench()
-    for number in range(3 * MAX_GROUP + 1):
-        bench.put((f"{number % 5}", f"{number}"))
-        bench.roll()
-    swaps = []
-    replace = bench.log.segments.replace
-
-    class Watched:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(segments, name)
-
-        def __iter__(self) -> Any:
-            return iter(segments)
-
-        def replace(self, old: Any, *arguments: Any) -> None:
-            swaps.append(len(old))
-            replace(old, *arguments)
-
-    segments, bench.log.segments = bench.log.segments, Watched()
-    before = bench.pairs()
-    bench.clean(roll=False)
-    assert swaps == [MAX_GROUP] * 3 + [1]
-    assert bench.pairs() == before[-5:]
-
-
-def test_a_later_pass_makes_one_of_what_is_left_of_them(make_cleaning_bench: Callable[..., Bench]) -> None:
-    bench = make_cleaning_bench()
-    for number in range(2 * MAX_GROUP):
-        bench.put((f"{number % 5}", f"{number}"))
-        bench.roll()
-    bench.clean(roll=False)
-    bench.put(("another", "1"))
-    bench.clean()
-    assert len(bench.base_offsets()) == 2  # that, and the active one
-    assert len(bench.pairs()) == 6
-
-
-# Memory
 
 
 class Unwatched:

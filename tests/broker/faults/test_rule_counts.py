@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.faults.active_rule import Selection
+from kmini.broker.faults.rule_counts import RuleCounts
 from support.fault_rules import rule
 
 
 def taken(which: dict[str, Any], count: int = 10, *, name: str = "rule", seed: int = 0) -> list[int]:
     """The numbers of the requests, from 1, on which a rule acts."""
-    selection = Selection(rule(which=which, name=name), seed=seed, now_ms=0)
+    counts = RuleCounts(rule(which=which, name=name), seed=seed, now_ms=0)
     found = []
     for number in range(1, count + 1):
-        if selection.takes(0):
-            selection.acted()
+        if counts.takes(0):
+            counts.acted()
             found.append(number)
-    assert selection.seen == count
-    assert selection.hits == len(found)
+    assert counts.seen == count
+    assert counts.hits == len(found)
     return found
 
 
@@ -51,18 +51,18 @@ def test_chance_is_the_same_for_the_same_seed_and_another_for_another_rule() -> 
 
 
 def test_a_rule_that_did_not_act_has_not_used_up_its_times() -> None:
-    selection = Selection(rule(which={"times": 1}), seed=0, now_ms=0)
-    assert selection.takes(0)
-    assert selection.takes(0)
-    selection.acted()
-    assert not selection.takes(0)
+    counts = RuleCounts(rule(which={"times": 1}), seed=0, now_ms=0)
+    assert counts.takes(0)
+    assert counts.takes(0)
+    counts.acted()
+    assert not counts.takes(0)
 
 
 def test_a_rule_ends_with_its_time_and_with_the_request_that_it_waits_for() -> None:
-    selection = Selection(rule(which={"for": "10ms"}), seed=0, now_ms=100)
-    assert selection.takes(109)
-    assert not selection.takes(110)
-    waiting = Selection(rule(which={"until": "EndTxn"}), seed=0, now_ms=0)
+    counts = RuleCounts(rule(which={"for": "10ms"}), seed=0, now_ms=100)
+    assert counts.takes(109)
+    assert not counts.takes(110)
+    waiting = RuleCounts(rule(which={"until": "EndTxn"}), seed=0, now_ms=0)
     assert waiting.until == "EndTxn"
     assert waiting.takes(0)
     waiting.end()
@@ -82,14 +82,14 @@ def test_a_rule_ends_with_its_time_and_with_the_request_that_it_waits_for() -> N
     ids=str,
 )
 def test_a_rule_that_never_acted_says_why(which: dict[str, Any], seen: int, why: str) -> None:
-    selection = Selection(rule(which=which), seed=0, now_ms=0)
+    counts = RuleCounts(rule(which=which), seed=0, now_ms=0)
     for _ in range(seen):
-        selection.takes(5)
-    assert selection.why_never(5) == why
+        counts.takes(5)
+    assert counts.why_never(5) == why
 
 
 def test_jitter_stays_within_its_bounds() -> None:
-    selection = Selection(rule(), seed=0, now_ms=0)
-    drawn = {selection.jitter_ms(3) for _ in range(100)}
+    counts = RuleCounts(rule(), seed=0, now_ms=0)
+    drawn = {counts.jitter_ms(3) for _ in range(100)}
     assert drawn == {0, 1, 2, 3}
-    assert selection.jitter_ms(0) == 0
+    assert counts.jitter_ms(0) == 0

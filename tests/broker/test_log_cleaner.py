@@ -75,7 +75,7 @@ async def test_a_second_thread_helps_where_a_core_is_free(
             super().__init__(job, now_ms, limit, *more)
 
     monkeypatch.setattr("kmini.storage.cleaner.worker.CleaningWork", Watched)
-    monkeypatch.setattr("kmini.broker.logs.log_cleaner.IS_COMPILED", compiled)
+    monkeypatch.setattr("kmini.broker.log_cleaner.IS_COMPILED", compiled)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0), raising=False)
     broker = await start()

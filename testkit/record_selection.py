@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     """The offsets at that moment, by partition."""
 
 
-class Selection(NamedTuple):
+class RecordSelection(NamedTuple):
     """The records that a call is about. None means all."""
 
     partition: int | None = None
@@ -73,7 +73,7 @@ class Selection(NamedTuple):
         where: Iterable[Predicate | None],
         since: int | Mark | None,
         isolation: Isolation,
-    ) -> Selection:
+    ) -> RecordSelection:
         """The selection that a call about `topic` asks for: records that every predicate of `where` takes. Raises
         ValueError for the mark of another topic."""
         if isinstance(since, Mark) and since.topic != topic:

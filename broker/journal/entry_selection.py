@@ -31,7 +31,7 @@ class _Criterion(NamedTuple):
     """What a request has in its place."""
 
 
-class Selection:
+class EntrySelection:
     """Which requests are meant: those for which everything that is given holds."""
 
     def __init__(
