@@ -153,7 +153,7 @@ def test_a_request_without_an_answer_and_one_in_service_are_entries(broker: Brok
 def test_requests_that_no_handler_sees_are_entries(broker: Broker, wire: Wire) -> None:
     wire.send(m.ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
     wire.receive_frame()
-    wire.socket.sendall(struct.pack(">ihhih", 10, 78, 1, 5, -1))
+    wire.socket.sendall(struct.pack(">ihhih", 10, 80, 1, 5, -1))
     with pytest.raises(ConnectionClosed):
         wire.receive_frame()
     with Wire(broker.bootstrap_servers) as other:
@@ -161,7 +161,7 @@ def test_requests_that_no_handler_sees_are_entries(broker: Broker, wire: Wire) -
         with pytest.raises(ConnectionClosed):
             other.receive_frame()
     _, unknown, malformed = broker.requests.all()
-    assert (unknown.api, unknown.correlation_id, unknown.closed) == (API_NAMES.get(78, "api-78"), 5, "not served")
+    assert (unknown.api, unknown.correlation_id, unknown.closed) == (API_NAMES.get(80, "api-80"), 5, "not served")
     assert malformed.api == "Metadata"
     assert malformed.closed
     assert malformed.client_id is None
