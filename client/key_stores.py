@@ -18,7 +18,7 @@ Find = Callable[[str], tuple[str, str]]
 
 JKS_MAGIC = bytes.fromhex("feedfeed")
 PKCS12_BEGINS = b"\x30"
-NEEDS_CRYPTOGRAPHY = "PKCS12 needs the package cryptography: pip install 'kmini[tls]'"
+NEEDS_CRYPTOGRAPHY = "PKCS12 needs the package cryptography, as pip install '.[tls]' in a clone brings it"
 CHECKS_NAMES = "ssl.endpoint.identification.algorithm"
 
 
