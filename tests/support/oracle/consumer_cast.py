@@ -240,8 +240,10 @@ class ConsumerCast:
         api = type(answer).__name__.removesuffix("Response")
         self.transcript.note(f"{self._prefix}{what}", self._plain(answer), api=api)
 
-    def note_records(self, what: str) -> None:
-        """Note the batches of records that the group has got since the last time."""
+    def note_records(self, what: str, changes: int = 0) -> None:
+        """Note the batches of records that the group has got since the last time, once so many records have come."""
+        if changes:
+            self.log.wait_for_batches(changes)
         self.transcript.note(f"{self._prefix}{what}", self.log.read())
 
     def _plain(self, value: Any) -> Any:
