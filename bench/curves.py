@@ -52,7 +52,7 @@ CURVES = {
     "logs": Curve([1, 4, 16], [1]),
     "spark_tasks": Curve([1, 2, 4], [1]),
     "spark_partitions": Curve([1, 4, 16, 64], [2]),
-    "spark_sizes": Curve([1, 4], [1]),
+    "spark_sizes": Curve([1, 4, 16], [1]),
 }
 FULL = Effort(idle_s=5.0, rounds=3, requests=2_000)
 QUICK = Effort(idle_s=0.5, rounds=1, requests=100)
