@@ -277,7 +277,7 @@ LEAST = {
     "logs": (1, 16),
     "spark_tasks": (1, 4),
     "spark_partitions": (1, 64),
-    "spark_sizes": (1, 4),
+    "spark_sizes": (1, 16),
 }
 """The first and the last point of each curve."""
 
