@@ -29,11 +29,10 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 async def guard(call: Call) -> ConsumerGroupDescribeResponse:
     """Describe the groups that the client may describe, with all their topics, and tell what else it may do to them."""
-    answer: ConsumerGroupDescribeResponse
-    if not call.context.services.offers_consumer_groups:
-        answer = await call.serve()
-    else:
-        answer = await guard_topics(call, Description, _topics, members=[])
+    offered = call.context.services.offers_consumer_groups
+    answer: ConsumerGroupDescribeResponse = await guard_topics(
+        call, Description, _topics, is_offered=offered, members=[]
+    )
     return answer
 
 

@@ -65,10 +65,13 @@ def tell_operations(call: Call, groups: Iterable[Any]) -> None:
 
 
 async def guard_topics(
-    call: Call, described_as: type[Any], topics_of: Callable[[Any], Iterable[str]], **withheld: Any
+    call: Call, described_as: type[Any], topics_of: Callable[[Any], Iterable[str]], *, is_offered: bool, **withheld: Any
 ) -> Any:
     """Describe the groups that the client may describe, and tell what else it may do to them. A group with a topic that
-    it may not describe is refused as a whole, with these values `withheld`."""
+    it may not describe is refused as a whole, with these values `withheld`. Unless the protocol of such groups is
+    offered, the answer says that and nothing else."""
+    if not is_offered:
+        return await call.serve()
     describe, describe_topic = call.permissions
     request = call.request
     request.group_ids, denied = call.split(describe, request.group_ids, lambda group_id: group_id)

@@ -23,11 +23,8 @@ Description = ShareGroupDescribeResponse.Group
 
 async def guard(call: Call) -> ShareGroupDescribeResponse:
     """Describe the groups that the client may describe, with all their topics, and tell what else it may do to them."""
-    answer: ShareGroupDescribeResponse
-    if not call.context.services.offers_share_groups:
-        answer = await call.serve()
-    else:
-        answer = await guard_topics(call, Description, _topics, members=[])
+    offered = call.context.services.offers_share_groups
+    answer: ShareGroupDescribeResponse = await guard_topics(call, Description, _topics, is_offered=offered, members=[])
     return answer
 
 

@@ -36,11 +36,10 @@ DescribedSubtopology = Description.Topology.Subtopology
 
 async def guard(call: Call) -> StreamsGroupDescribeResponse:
     """Describe the groups that the client may describe, with all their topics, and tell what else it may do to them."""
-    answer: StreamsGroupDescribeResponse
-    if not call.context.services.offers_streams_groups:
-        answer = await call.serve()
-    else:
-        answer = await guard_topics(call, Description, _topics, members=[], topology=None)
+    offered = call.context.services.offers_streams_groups
+    answer: StreamsGroupDescribeResponse = await guard_topics(
+        call, Description, _topics, is_offered=offered, members=[], topology=None
+    )
     return answer
 
 
