@@ -40,7 +40,6 @@ from ..settings import log_levels
 from ..settings.broker_config import BROKER_KEYS, BrokerConfig
 from ..settings.dynamic_config import is_dynamic
 from ..settings.group_config import GroupConfig, check_group_configs
-from ..settings.ignored_keys import PER_LISTENER
 from . import elections
 from .controller import Controller
 from .stored_config import stored_config
@@ -285,8 +284,6 @@ def _check_names(configs: Mapping[str, str]) -> None:
     keys can."""
     if fixed := sorted(name for name in configs if not is_dynamic(name)):
         raise InvalidRequest(f"cannot be changed while the broker runs: {', '.join(fixed)}")
-    if bare := sorted(PER_LISTENER & configs.keys()):
-        raise InvalidRequest(f"can be changed for one listener only, with its prefix: {', '.join(bare)}")
     unknown = sum(1 for name in configs if name not in BROKER_KEYS)
     if unknown > MAX_UNKNOWN_KEYS:
         raise PolicyViolation(f"{unknown} unknown settings; {MAX_UNKNOWN_KEYS} can be stored")

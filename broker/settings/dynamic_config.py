@@ -15,17 +15,16 @@ from __future__ import annotations
 
 from ...storage.config_key import READ_ONLY
 from .broker_config import ALIASES, BROKER_KEYS, BrokerConfig
-from .ignored_keys import PER_LISTENER, can_be_changed, is_ignored
+from .ignored_keys import can_be_changed, is_ignored
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether the broker setting `name` can change while the broker runs. (Those of PER_LISTENER can, with a listener's
-    prefix.)"""
+    """Whether the broker setting `name` can change while the broker runs."""
     if line := BROKER_KEYS.get(name):
         return line.dynamic != READ_ONLY
     if name.endswith(".sasl.jaas.config") or name in ALIASES:
         return False
-    return not is_ignored(name) or can_be_changed(name) or name in PER_LISTENER
+    return not is_ignored(name) or can_be_changed(name)
 
 
 class DynamicBrokerConfig:

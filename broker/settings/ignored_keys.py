@@ -109,8 +109,6 @@ DYNAMIC = _names("""
     remote.log.manager.follower.thread.pool.size
     remote.log.reader.threads
     replica.alter.log.dirs.io.max.bytes.per.second
-    sasl.enabled.mechanisms
-    sasl.jaas.config
     sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules
@@ -121,11 +119,7 @@ DYNAMIC = _names("""
     sasl.login.refresh.min.period.seconds
     sasl.login.refresh.window.factor
     sasl.login.refresh.window.jitter
-    sasl.mechanism.inter.broker.protocol
     share.coordinator.cached.buffer.max.bytes
-    ssl.cipher.suites
-    ssl.client.auth
-    ssl.enabled.protocols
     ssl.endpoint.identification.algorithm
     ssl.engine.factory.class
     ssl.keymanager.algorithm
@@ -135,20 +129,6 @@ DYNAMIC = _names("""
     ssl.trustmanager.algorithm
 """)
 """Keys without effect that Kafka 4.3 changes while it runs, by their bare names. With a listener's prefix all are."""
-
-PER_LISTENER = _names("""
-    ssl.key.password
-    ssl.keystore.certificate.chain
-    ssl.keystore.key
-    ssl.keystore.location
-    ssl.keystore.password
-    ssl.keystore.type
-    ssl.truststore.certificates
-    ssl.truststore.location
-    ssl.truststore.password
-    ssl.truststore.type
-""")
-"""Keys without effect that Kafka changes while it runs only with a listener's prefix: `listener.name.<listener>.`"""
 
 LISTENER_PREFIX = "listener.name."
 

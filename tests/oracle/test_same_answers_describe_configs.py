@@ -9,7 +9,7 @@ from kafka.protocol.admin import (
 
 from kmini.broker.handlers.describe_configs import CONFIG_TYPE_CODES
 from kmini.broker.settings.broker_config import ALIASES, BROKER_KEYS
-from kmini.broker.settings.ignored_keys import PER_LISTENER, can_be_changed, is_ignored
+from kmini.broker.settings.ignored_keys import can_be_changed, is_ignored
 from kmini.storage.config_key import READ_ONLY
 from support.kafka_requests import create_topics
 from support.oracle.config_requests import (
@@ -106,7 +106,7 @@ def test_every_setting_of_apache_kafkas_brokers_is_known_here(apache_kafka_serve
         line = BROKER_KEYS.get(config.name)
         if line is None:
             assert is_ignored(config.name) or config.name in ALIASES, config.name
-            assert config.read_only != (can_be_changed(config.name) or config.name in PER_LISTENER), config.name
+            assert config.read_only != can_be_changed(config.name), config.name
             continue
         defaults = [synonym.value for synonym in config.synonyms if synonym.source == 5 and synonym.name == config.name]
         assert config.config_type == CONFIG_TYPE_CODES[line.type.name], config.name

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kmini.broker.settings.broker_config import BROKER_KEYS, BrokerConfig
-from kmini.broker.settings.ignored_keys import DYNAMIC, FAMILIES, PER_LISTENER, can_be_changed, is_ignored, why_ignored
+from kmini.broker.settings.ignored_keys import DYNAMIC, FAMILIES, can_be_changed, is_ignored, why_ignored
 
 
 def test_settings_of_kafkas_without_meaning_here_are_named_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,7 +34,9 @@ def test_every_setting_that_may_change_is_one_without_effect() -> None:
     assert [name for name in DYNAMIC if not is_ignored(name)] == []
 
 
-@pytest.mark.parametrize("name", sorted(PER_LISTENER))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in BROKER_KEYS if name.startswith(("ssl.keystore.", "ssl.truststore.", "ssl.key.")))
+)
 def test_a_key_store_changes_only_by_its_name_with_a_listener(name: str) -> None:
     assert not can_be_changed(name)
     assert can_be_changed(f"listener.name.external.{name}")
