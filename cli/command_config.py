@@ -23,12 +23,12 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Security(NamedTuple):
-    """Who the client is, and how it speaks to brokers."""
+    """The credentials of the client and the TLS of its connections."""
 
     sasl: Sasl | None = None
     """Its credentials; None without SASL."""
     tls: ssl.SSLContext | None = None
-    """Whom it trusts, and its certificate; None without TLS."""
+    """With the certificates that it trusts and its own; None without TLS."""
 
 
 def read_command_config(path: str) -> dict[str, str]:

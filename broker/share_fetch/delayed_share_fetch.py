@@ -1,5 +1,4 @@
-"""A fetch of a member of a share group: it waits until there are records that nobody has acquired, and acquires some
-(KIP-932)."""
+"""A fetch of a member of a share group: it waits until there are available records, and acquires some (KIP-932)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ reads a clock.
 
 The window begins at the first record whose delivery has not ended. What is below it is done, and what is at its end or
 above it was not delivered to the group. A change that a member asks for is stored before it counts: the records are
-pending meanwhile, and nobody else may change them.
+pending meanwhile, and no other change of them is accepted.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ class SharePartition:
         self.records.insert(index + 1, self.records[index].cut(offset))
 
     def archive(self, acquired: list[InFlight], first: int, last: int) -> list[InFlight]:
-        """Archive offsets of what was just acquired, which nobody is to read; return what is left of it. This is not
-        stored: who reads the records again archives them again."""
+        """Archive offsets of what was just acquired that no member shall get; return what is left of it. This is not
+        stored: a broker that reads these offsets again archives them again."""
         left: list[InFlight] = []
         for record in acquired:
             for part in self._cut_out(record, first, last):

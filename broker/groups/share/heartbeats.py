@@ -5,7 +5,7 @@
    that can be assigned now and are not.
 3. The target of all members is computed if it is older than the group epoch, and `share.assignment.interval.ms` have
    passed since the last one; else the last one stays in use.
-4. The member moves to its target at once: nobody else has to give up anything.
+4. The member moves to its target at once: no other member has to give up a partition first.
 5. States of partitions that are read for the first time are noted, to be initialized after the answer
    (`partition_states.py`).
 

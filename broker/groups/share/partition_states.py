@@ -148,8 +148,8 @@ class StatesOfPartitions:
         return await self._each(lambda persister, key: persister.delete(key), _keys(group, partitions))
 
     async def delete_all(self, group: ShareGroup) -> None:
-        """Delete all states of a group that is to be deleted. Topics that were being deleted are deleted again: nobody
-        knows how far that came. Raises what the share coordinator or the store does."""
+        """Delete all states of a group that is to be deleted. Topics that were being deleted are deleted again,
+        because some of their states may still be there. Raises what the share coordinator or the store does."""
         if not group.has_states:
             return
         states, catalog = group.partition_states, self._life.catalog
