@@ -26,6 +26,8 @@ SETTINGS = {
 }
 TASKS, COUNTING = 2 * PARTITIONS, "1_"
 """The tasks of the application that counts words, and how the names of those begin that count."""
+JOINING = "0_"
+"""How the names of all tasks begin that join."""
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon")
 
 Start = Callable[..., Application]
@@ -140,43 +142,66 @@ def test_words_are_counted_exactly_once_though_an_instance_is_killed_and_its_sta
 # --- tables
 
 
-@pytest.mark.parametrize("start", sampled(PROTOCOLS, "classic"), indirect=True)
-def test_tables_are_joined_and_what_they_hold_is_restored_from_their_changelogs(broker: Broker, start: Start) -> None:
-    application = start("join", "at_least_once")
-    keys = [f"k{number}" for number in range(12)]
-    expected: dict[str, list[str]] = {key: [] for key in keys}
+class Tables:
+    """Two tables of the same keys, and what a join of them says."""
 
-    def write(topic: str, value: str) -> None:
-        for number, key in enumerate(keys):
-            broker.produce(topic, value.encode(), key=key.encode(), partition=number % PARTITIONS)
+    KEYS = tuple(f"k{number}" for number in range(12))
 
-    def joined() -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {key: [] for key in keys}
-        for record in broker.records("joined"):
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._now = {"left": "", "right": ""}
+        self._expected: list[str] = []
+        """What is to be said of each key."""
+
+    def write(self, table: str, *values: str) -> None:
+        """Give every row of a table these values, one after the other."""
+        for value in values:
+            for number, key in enumerate(self.KEYS):
+                self._broker.produce(table, value.encode(), key=key.encode(), partition=number % PARTITIONS)
+            self._now[table] = value
+            if all(self._now.values()):
+                self._expected.append("+".join(self._now.values()))
+
+    def joined(self) -> dict[str, list[str]]:
+        """What was said of each key, in that order; without that of open transactions."""
+        found: dict[str, list[str]] = {key: [] for key in self.KEYS}
+        for record in self._broker.records("joined"):
             assert record.key is not None
             assert record.value is not None
             found[record.key.decode()].append(record.value.decode())
         return found
 
-    def expect(value: str) -> None:
-        for values in expected.values():
-            values.append(value)
-        until(lambda: sum(map(len, joined().values())) >= sum(map(len, expected.values())), joined)
-        assert joined() == expected
+    def assert_each_change_is_said_once(self) -> None:
+        """Wait until all is said. Until then the other table must not change, or either may be read first."""
+        total = len(self.KEYS) * len(self._expected)
+        until(lambda: sum(map(len, self.joined().values())) >= total, self.joined)
+        assert self.joined() == dict.fromkeys(self.KEYS, self._expected)
 
-    first = application.start()
-    wait_until_shared(first, tasks=PARTITIONS)
-    write("left", "a")
-    write("right", "x")
-    expect("a+x")
-    write("left", "b")
-    expect("b+x")
-    first.close()
-    second = application.start()
+
+@pytest.mark.parametrize("start", sampled(PROTOCOLS, "classic"), indirect=True)
+def test_tables_are_joined_exactly_once_though_an_instance_is_killed_and_its_standby_takes_over(
+    broker: Broker, start: Start
+) -> None:
+    tables = Tables(broker)
+    application = start("join", "exactly_once_v2")
+    first, second = application.start(), application.start()
+    wait_until_shared(first, second, tasks=PARTITIONS, stateful=JOINING)
+    tables.write("left", "a")
+    tables.write("right", "x")
+    tables.assert_each_change_is_said_once()
+    tables.write("left", "b", "c")
+    first.kill()
+    tables.write("left", "d", "e")
     wait_until_shared(second, tasks=PARTITIONS)
-    write("right", "y")
-    expect("b+y")
+    tables.assert_each_change_is_said_once()
+    tables.write("right", "y", "z")
+    tables.assert_each_change_is_said_once()
     second.close()
+    third = application.start()
+    wait_until_shared(third, tasks=PARTITIONS)
+    tables.write("right", "x")  # with what is restored from the changelogs alone
+    tables.assert_each_change_is_said_once()
+    third.close()
     assert {name for name in broker.topics() if name.startswith("join-")} == {
         f"join-{store}-changelog" for store in ("left-STATE-STORE-0000000000", "right-STATE-STORE-0000000003")
     }

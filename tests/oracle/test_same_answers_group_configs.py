@@ -25,11 +25,11 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 ASSIGNMENT = "consumer.assignment.interval.ms"
 
 VALUES = {
-    SESSION: ["44999", "45000", "60000", "60001", "0", "-1", "", " 50000 ", "x", "5e4", "99999999999"],
-    HEARTBEAT: ["0", "5000", "15000", "15001", "45000"],
+    SESSION: ["999", "45000", "60000", "60001", "0", "-1", "", " 50000 ", "x", "5e4", "99999999999"],
+    HEARTBEAT: ["0", "299", "300", "15000", "15001", "45000"],
     ASSIGNMENT: ["-1", "0", "15000", "15001"],
-    "share.session.timeout.ms": ["44999", "45000", "60000", "60001"],
-    "share.heartbeat.interval.ms": ["0", "5000", "15000", "15001"],
+    "share.session.timeout.ms": ["999", "45000", "60000", "60001"],
+    "share.heartbeat.interval.ms": ["0", "299", "300", "15000", "15001"],
     "share.assignment.interval.ms": ["-1", "0", "15000", "15001"],
     "share.record.lock.duration.ms": ["999", "14999", "15000", "60000", "60001"],
     "share.delivery.count.limit": ["1", "2", "10", "11"],
@@ -42,8 +42,8 @@ VALUES = {
     ],
     "share.isolation.level": ["read_committed", "read_uncommitted", "READ_COMMITTED", ""],
     "share.renew.acknowledge.enable": ["true", "False", "yes", ""],
-    "streams.session.timeout.ms": ["44999", "45000", "60000", "60001"],
-    "streams.heartbeat.interval.ms": ["0", "5000", "15000", "15001"],
+    "streams.session.timeout.ms": ["999", "45000", "60000", "60001"],
+    "streams.heartbeat.interval.ms": ["0", "299", "300", "15000", "15001"],
     "streams.assignment.interval.ms": ["-1", "0", "15000", "15001"],
     "streams.num.standby.replicas": ["-1", "0", "2", "3"],
     "streams.initial.rebalance.delay.ms": ["-1", "0", "60000"],
@@ -52,8 +52,7 @@ VALUES = {
     "group.consumer.session.timeout.ms": ["45000"],
     "retention.ms": ["1"],
 }
-"""By setting: values within the bounds and out of them. Those of the heartbeat interval leave out what lies between the
-smallest ones of the two servers."""
+"""By setting: values within the bounds and out of them."""
 
 
 def test_values_of_groups_settings(same_answers: SameAnswers) -> None:

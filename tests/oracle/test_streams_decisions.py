@@ -1,7 +1,7 @@
 """Topologies of Kafka Streams configured, and their tasks assigned, by kmini and by Kafka's own classes (KIP-1071).
 
-Where several processes or members are equally loaded, Kafka takes the first in the order of their hashes. What follows
-differs with that in some cases: how many tasks each member has.
+Where several processes or members are equally loaded, Kafka takes the first in the order of their hashes: the ids here
+are such that this is their order, too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,6 @@ def test_decisions_are_those_of_kafka() -> None:
     finished = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
     assert finished.returncode == 0, finished.stderr
     statuses: Counter[object] = Counter()
-    compared: Counter[bool] = Counter()
     answers = [line for line in finished.stdout.splitlines() if line.startswith("{")]
     for case, answer in zip(cases, map(json.loads, answers), strict=True):
         told = json.dumps(case)
@@ -134,33 +133,11 @@ def test_decisions_are_those_of_kafka() -> None:
             assert "tasks" not in answer, told
             continue
         assert {name: each.task_count for name, each in configured.subtopologies.items()} == answer["tasks"], told
-        compared[compare(case, assigned_by_kmini(case, configured), answer["targets"])] += 1
-    assert compared[False] < 0.05 * compared[True], compared
+        theirs = {member_id: Duties(each["active"], each["standby"]) for member_id, each in answer["targets"].items()}
+        ours = assigned_by_kmini(case, configured)
+        assert as_sets(ours) == as_sets(theirs), told
     assert set(statuses) == {"error", -1, 1, 2, 3}, statuses
 
 
-def compare(case: dict[str, Any], ours: dict[str, Duties], answer: dict[str, Any]) -> bool:
-    """Check that the same tasks are assigned and as many moved; return whether the members also have as many each."""
-    theirs = {member_id: Duties(each["active"], each["standby"]) for member_id, each in answer.items()}
-    told = json.dumps(case)
-    for role in (0, 1):
-        assert tasks(ours, role) == tasks(theirs, role), told
-    assert moved(case, ours) == moved(case, theirs), told
-    return all(sorted(sizes(ours, role)) == sorted(sizes(theirs, role)) for role in (0, 1))
-
-
-def tasks(assigned: dict[str, Duties], role: int) -> list[Task]:
-    return sorted(task for each in assigned.values() for task in each_task(each[role]))
-
-
-def sizes(assigned: dict[str, Duties], role: int) -> list[int]:
-    return [sum(1 for _ in each_task(each[role])) for each in assigned.values()]
-
-
-def moved(case: dict[str, Any], assigned: dict[str, Duties]) -> int:
-    """How many active tasks are with another member than before."""
-    return sum(
-        task not in set(each_task(one["active"]))
-        for one in case["members"]
-        for task in each_task(assigned[one["id"]].active)
-    )
+def as_sets(assigned: dict[str, Duties]) -> dict[str, list[set[Task]]]:
+    return {member_id: [set(each_task(each)) for each in duties] for member_id, duties in assigned.items()}

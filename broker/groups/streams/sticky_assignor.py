@@ -5,14 +5,15 @@ a standby, on the same condition; else to the least loaded process. The quota is
 that are not full, rounded up. A standby goes to a process that does not have the task: to the member that had it
 active, to one that had it as a standby, or to the least loaded process. There are fewer standbys than asked for if
 there are too few processes. There are no warm-up tasks.
+
+Of processes and members that are equally loaded the one is taken that Kafka takes, but that Kafka begins with the order
+of their hashes, and kmini with that of their ids.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Generator, Mapping
-from itertools import count
-from typing import NamedTuple
+from collections.abc import Generator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from .tasks import Duties, Task, each_task
 
@@ -42,7 +43,8 @@ def assign_tasks(
 ) -> Generator[None, None, dict[str, Duties]]:
     """The target of every member, by member id; `standby_count` is that of standbys for each task that keeps state. A
     generator that yields often. There is at least one member."""
-    assignment = _Assignment(members, subtopologies, standby_count)
+    in_order = {member_id: members[member_id] for member_id in sorted(members)}
+    assignment = _Assignment(in_order, subtopologies, standby_count)
     yield from assignment.assign_active()
     if standby_count:
         yield from assignment.assign_standbys()
@@ -65,6 +67,45 @@ class _Quota:
             self.per_member = -(-self._tasks // self._members) if self._members else 0
 
 
+Item = TypeVar("Item")
+
+
+class _ByLoad(Generic[Item]):
+    """A queue whose first item is one with the least load: of several the one that `java.util.PriorityQueue` gives,
+    which `heapq` does not."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, Item]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def add(self, load: float, item: Item) -> None:
+        heap, place = self._heap, len(self._heap)
+        heap.append((load, item))
+        while place and load < heap[above := (place - 1) // 2][0]:
+            heap[place] = heap[above]
+            place = above
+        heap[place] = (load, item)
+
+    def pop(self) -> Item:
+        heap = self._heap
+        _, first = heap[0]
+        last = heap.pop()
+        if not heap:
+            return first
+        place, size = 0, len(heap)
+        while (below := 2 * place + 1) < size:
+            if below + 1 < size and heap[below][0] > heap[below + 1][0]:
+                below += 1
+            if last[0] <= heap[below][0]:
+                break
+            heap[place] = heap[below]
+            place = below
+        heap[place] = last
+        return first
+
+
 class _Process:
     """An instance of Kafka Streams with its members."""
 
@@ -73,31 +114,38 @@ class _Process:
         """Tasks by member id."""
         self.tasks: set[Task] = set()
         self._total = 0
-        self._by_load: list[tuple[int, str]] = []
+        self._by_load: _ByLoad[str] | None = None
+        """The members, while tasks are added by `add_anywhere`."""
 
     def join(self, member_id: str) -> None:
         self.counts[member_id] = 0
-        heapq.heappush(self._by_load, (0, member_id))
 
     def add(self, member_id: str, task: Task) -> int:
         """Give a member a task; return how many it has now."""
+        self._by_load = None
+        return self._add(member_id, task)
+
+    def _add(self, member_id: str, task: Task) -> int:
         self.tasks.add(task)
         self._total += 1
         self.counts[member_id] += 1
-        heapq.heappush(self._by_load, (self.counts[member_id], member_id))
         return self.counts[member_id]
+
+    def add_anywhere(self, task: Task) -> tuple[str, int]:
+        """Give the task to the member with the fewest; return which that is, and how many it has now."""
+        if self._by_load is None:
+            self._by_load = _ByLoad()
+            for member_id, count in self.counts.items():
+                self._by_load.add(count, member_id)
+        member_id = self._by_load.pop()
+        count = self._add(member_id, task)
+        self._by_load.add(count, member_id)
+        return member_id, count
 
     @property
     def load(self) -> float:
         """Tasks by member."""
         return self._total / len(self.counts)
-
-    def least_loaded(self) -> str:
-        while True:
-            count, member_id = self._by_load[0]
-            if count == self.counts[member_id]:
-                return member_id
-            heapq.heappop(self._by_load)  # it has got more since
 
 
 class _Assignment:
@@ -113,13 +161,13 @@ class _Assignment:
         standbys = standby_count * sum(size.task_count for size in subtopologies.values() if size.is_stateful)
         self._active_quota = _Quota(active, len(members))
         self._quota = _Quota(active + standbys, len(members))
-        self._processes: dict[str, _Process] = {}
+        self._processes = {name: _Process() for name in sorted({member.process_id for member in members.values()})}
         self._had_active: dict[Task, str] = {}
         self._had_standby: dict[Task, list[str]] = {}
         self._active: dict[str, set[Task]] = {member_id: set() for member_id in members}
         self._standby: dict[str, set[Task]] = {member_id: set() for member_id in members}
         for member_id, member in members.items():
-            self._processes.setdefault(member.process_id, _Process()).join(member_id)
+            self._processes[member.process_id].join(member_id)
             for task in each_task(member.target.active):
                 self._had_active[task] = member_id
             for task in each_task(member.target.standby):
@@ -146,9 +194,12 @@ class _Assignment:
                 new.append(task)
         by_load = self._by_load()
         for number, task in enumerate(sorted(new)):
-            _, _, process = heapq.heappop(by_load)
-            self._add_active(process.least_loaded(), task)
-            self._push(by_load, process)
+            process = by_load.pop()
+            member_id, count = process.add_anywhere(task)
+            self._active[member_id].add(task)
+            self._active_quota.member_has(count)
+            self._quota.member_has(count)
+            by_load.add(process.load, process)
             if not number % STEP:
                 yield
 
@@ -185,8 +236,10 @@ class _Assignment:
         member_id = self._had_active.get(task)
         if member_id is not None and self._may_copy(member_id, task):
             return member_id
-        standbys = [each for each in self._had_standby.get(task, ()) if task not in self._process(each).tasks]
-        member_id = self._least_loaded_of(standbys)
+        standbys = self._had_standby.get(task, ())
+        if not standbys or task in self._process(standbys[0]).tasks:  # Kafka looks at the first one only
+            return None
+        member_id = self._least_loaded_of([each for each in standbys if task not in self._process(each).tasks])
         return member_id if member_id is not None and self._may_copy(member_id, task) else None
 
     def _may_copy(self, member_id: str, task: Task) -> bool:
@@ -196,19 +249,20 @@ class _Assignment:
         self._standby[member_id].add(task)
         self._quota.member_has(self._add(member_id, task))
 
-    def _add_standby_anywhere(self, by_load: list[tuple[float, int, _Process]], task: Task) -> bool:
+    def _add_standby_anywhere(self, by_load: _ByLoad[_Process], task: Task) -> bool:
         """Give the task to the least loaded process that does not have it; false if all have."""
         passed: list[_Process] = []
         found = False
-        while by_load:
-            _, _, process = heapq.heappop(by_load)
+        while by_load and not found:
+            process = by_load.pop()
             passed.append(process)
             if task not in process.tasks:
-                self._add_standby(process.least_loaded(), task)
+                member_id, count = process.add_anywhere(task)
+                self._standby[member_id].add(task)
+                self._quota.member_has(count)
                 found = True
-                break
-        for process in passed:
-            self._push(by_load, process)
+        for process in reversed(passed):
+            by_load.add(process.load, process)
         return found
 
     # --- what there is
@@ -225,19 +279,22 @@ class _Assignment:
     def _add(self, member_id: str, task: Task) -> int:
         return self._process(member_id).add(member_id, task)
 
-    def _least_loaded_of(self, member_ids: list[str] | tuple[()]) -> str | None:
-        """The member with the least loaded process, and of these with the fewest tasks; None of none."""
-        return min(member_ids, key=lambda each: (self._process(each).load, self._count(each)), default=None)
+    def _least_loaded_of(self, member_ids: Sequence[str]) -> str | None:
+        """The first, unless a later one has both fewer tasks and a less loaded process; None of none."""
+        if not member_ids:
+            return None
+        chosen = member_ids[0]
+        for each in member_ids[1:]:
+            is_less_loaded = self._process(each).load < self._process(chosen).load
+            if is_less_loaded and self._count(each) < self._count(chosen):
+                chosen = each
+        return chosen
 
-    def _by_load(self) -> list[tuple[float, int, _Process]]:
-        self._pushes = count()
-        heap: list[tuple[float, int, _Process]] = []
+    def _by_load(self) -> _ByLoad[_Process]:
+        queue: _ByLoad[_Process] = _ByLoad()
         for process in self._processes.values():
-            self._push(heap, process)
-        return heap
-
-    def _push(self, heap: list[tuple[float, int, _Process]], process: _Process) -> None:
-        heapq.heappush(heap, (process.load, next(self._pushes), process))
+            queue.add(process.load, process)
+        return queue
 
     def duties(self) -> dict[str, Duties]:
         """The tasks of every member."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.admin import DeleteTopicsRequest
 
@@ -26,6 +26,18 @@ from support.until import until
 
 HEARTBEAT_MS = 7_000
 """The heartbeat intervals of groups in scripts begin here: both servers allow them, and they are no default."""
+
+
+class Pace(NamedTuple):
+    """What a group asks of its members."""
+
+    heartbeat_ms: int
+    session_ms: int
+
+
+USUAL = Pace(HEARTBEAT_MS, session_ms=45_000)
+QUICK = Pace(350, session_ms=1_000)
+"""For the last heartbeat of a member that is to time out; only the shared servers allow it (`conftest.py`)."""
 
 REBALANCE_MS = 60_000
 
@@ -49,7 +61,9 @@ class ConsumerCast:
         self.assigned: dict[str, dict[str, list[int]]] = {}
         self._names: dict[bytes, str] = {}
         """The topics' names in the script, by id."""
-        self._heartbeat_ms = HEARTBEAT_MS
+        self._pace = USUAL
+        self._settled = 0
+        """How often `_settle_metadata` was called."""
         self._interval_ms = interval_ms
         await_coordinator(transcript._wire, self.group, self._probe)
         self.log = GroupLog(self.wire, self.group)
@@ -85,11 +99,12 @@ class ConsumerCast:
     def _settle_metadata(self) -> None:
         """Set the group's intervals, and return when they are in force: in Apache Kafka every change of the metadata
         is known to the groups a moment later, but in order."""
-        self._heartbeat_ms += 1
-        heartbeat_ms = self._heartbeat_ms
+        self._settled += 1
+        heartbeat_ms = self._pace.heartbeat_ms + self._settled
         for group in (self.group, self._probe):
             settings = {
                 "consumer.heartbeat.interval.ms": heartbeat_ms,
+                "consumer.session.timeout.ms": self._pace.session_ms,
                 "consumer.assignment.interval.ms": self._interval_ms,
             }
             pairs = [(name, SET, str(value)) for name, value in settings.items()]
@@ -202,6 +217,17 @@ class ConsumerCast:
                 return
         raise AssertionError(f"{what}: after {rounds} rounds members are still told something new: {self.assigned}")
 
+    def time_out(self, what: str, member: str, **fields: Any) -> None:
+        """Have this member, and no other, send its last heartbeat, and wait until its session has ended. One that is
+        not in the group is refused, and no more."""
+        self._pace = QUICK
+        self._settle_metadata()
+        answer = self.beat(what, member, **fields)
+        self._pace = USUAL
+        self._settle_metadata()
+        if answer.error_code == 0:
+            until(lambda: member not in self._present(), lambda: f"{member} still among {self._present()}")
+
     # --- other requests
 
     def describe(self, what: str, version: int = 1, *, operations: bool = False) -> Any:
@@ -221,11 +247,10 @@ class ConsumerCast:
 
     def until_members(self, *members: str) -> None:
         """Wait until these are the members."""
+        until(lambda: self._present() == {*members}, lambda: f"members {self._present()}", poll_s=0.02)
 
-        def present() -> set[str]:
-            return {member.member_id for member in self.wire.ask(self._description()).groups[0].members}
-
-        until(lambda: present() == {*members}, lambda: f"members {present()}", poll_s=0.02)
+    def _present(self) -> set[str]:
+        return {member.member_id for member in self.wire.ask(self._description()).groups[0].members}
 
     def ask(self, what: str, request: Any, version: int) -> Any:
         """Ask something with a class of kafka-python, and note the answer."""

@@ -56,9 +56,13 @@ class GroupLog:
         (topic,) = wire.ask(m.MetadataRequest(topics=[m.MetadataRequest.Topic(name=CONSUMER_OFFSETS)]), 12).topics
         self._partition = partition_for(group, len(topic.partitions))
         self._next = self._end()
+        self._unread: list[Any] = []
+        """Batches that came since the last `read`, and have been looked at."""
         self._names: dict[bytes, str] = {}
         self._hashes: dict[str, dict[int, int]] = {}
         """By topic and number of partitions."""
+        self.left_out: frozenset[int] = frozenset()
+        """Types of keys whose records are not read."""
 
     def add_topic(self, name: str, topic_id: bytes, count: int) -> None:
         """A topic of the group, which may be recreated, has this number of partitions now."""
@@ -75,16 +79,29 @@ class GroupLog:
 
     def read(self) -> list[Any]:
         """The batches since the last time, each a list of records."""
-        batches: list[Any] = []
+        self._look()
+        batches, self._unread = self._unread, []
+        return batches
+
+    def wait_for_states(self) -> None:
+        """Wait until no partition's state is being initialized or deleted, which servers do after their answer."""
+
+        def are_settled() -> bool:
+            self._look()
+            told = [row[2] for batch in self._unread for row in batch if row[0] == share.STATE_PARTITION_METADATA]
+            return not told or told[-1] is None or not (told[-1]["initializing_topics"] or told[-1]["deleting_topics"])
+
+        until(are_settled, lambda: f"settled states: {self._unread[-1:]}")
+
+    def _look(self) -> None:
         end = self._end()
         while self._next < end:
             data = self._fetched()
             for position, header in iter_batches(data):
                 rows = [self._row(one.key, one.value) for one in decode_records(data, position, header)]
                 if mine := [row for row in rows if row is not None]:
-                    batches.append(_in_order(mine))
+                    self._unread.append(_in_order(mine))
                 self._next = header.base_offset + header.last_offset_delta + 1
-        return batches
 
     def wait_for_batches(self, count: int) -> None:
         """Wait until so many records more have come, of whichever group, since the last time."""
@@ -110,7 +127,7 @@ class GroupLog:
                 return None
             return [kind, "", value and self._plain(group_records.decode_group(value))]
         _, group, name = record_format.decode_key(key)
-        if group != self._group:
+        if group != self._group or kind in self.left_out:
             return None
         if value is None:
             return [kind, name, None]

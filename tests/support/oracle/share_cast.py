@@ -24,7 +24,9 @@ class ShareCast(ConsumerCast):
     """The members of one share group. Each is a name and what it was last told."""
 
     def _settle_metadata(self) -> None:
-        settings = {"share.heartbeat.interval.ms": 7_000, "share.assignment.interval.ms": self._interval_ms}
+        settings = {"share.heartbeat.interval.ms": self._pace.heartbeat_ms}
+        settings |= {"share.session.timeout.ms": self._pace.session_ms}
+        settings |= {"share.assignment.interval.ms": self._interval_ms}
         pairs = [(name, SET, str(value)) for name, value in settings.items()]
         (answer,) = self.transcript.ask_quietly(change((GROUP, self.group, pairs)), 1).responses
         assert answer.error_code == 0, answer

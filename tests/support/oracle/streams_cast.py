@@ -50,7 +50,9 @@ class StreamsCast(ConsumerCast):
 
     def _settle_metadata(self) -> None:
         settings = {f"streams.{name}.ms": ms for name, ms in self._own_settings.items()}
-        settings |= {"streams.heartbeat.interval.ms": 7_000, "streams.num.standby.replicas": self._standbys}
+        settings |= {"streams.heartbeat.interval.ms": self._pace.heartbeat_ms}
+        settings |= {"streams.session.timeout.ms": self._pace.session_ms}
+        settings |= {"streams.num.standby.replicas": self._standbys}
         pairs = [(name, SET, str(value)) for name, value in settings.items()]
         (answer,) = self.transcript.ask_quietly(change((GROUP, self.group, pairs)), 1).responses
         assert answer.error_code == 0, answer
@@ -139,8 +141,14 @@ class StreamsCast(ConsumerCast):
             entries = [self._plain(one) for one in value]
             if entries and isinstance(entries[0], dict) and "status_code" in entries[0]:
                 return [entry["status_code"] for entry in entries]  # in their order
-            return sorted(entries, key=lambda one: json.dumps(one, sort_keys=True))
+            return sorted(entries, key=_place)
         return value
+
+
+def _place(entry: Any) -> str:
+    """Members by their ids, whatever they have."""
+    named = entry.get("member_id") if isinstance(entry, dict) else None
+    return str(named) if named is not None else json.dumps(entry, sort_keys=True)
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-"""Histories of consumer groups (KIP-848), drawn at random, are answered as Apache Kafka answers them, and leave the
-same records: all by the assignor `range`, and by `uniform` in numbers, because that may choose between members."""
+"""Histories of groups of the new protocols (KIP-848, KIP-932, KIP-1071), drawn at random, are answered as Apache Kafka
+answers them, and leave the same records; by the assignors that may choose between members, in numbers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,44 @@ import random
 import pytest
 
 from support.oracle.consumer_cast import ConsumerCast, consumer_cast
-from support.oracle.consumer_histories import PARTITIONS, History
+from support.oracle.group_histories import ConsumerHistory, ShareHistory, StreamsHistory
+from support.oracle.share_cast import share_cast
+from support.oracle.streams_cast import streams_cast
 from support.transcript import SameAnswers, Transcript
 
 pytestmark = pytest.mark.deep
 
 IS_SOAK = bool(os.environ.get("KMINI_SOAK"))
 SEEDS = range(100 if IS_SOAK else 8)
+SLOWER_SEEDS = range(25 if IS_SOAK else 4)
+"""Of groups whose topics, or states of partitions, come after the answers."""
 STEPS = 120
 """Of each history."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_histories(same_answers: SameAnswers, seed: int) -> None:
+def test_consumers(same_answers: SameAnswers, seed: int) -> None:
     def script(transcript: Transcript) -> None:
-        with consumer_cast(transcript, **PARTITIONS) as cast:
-            History(cast, seed).play(STEPS)
+        with consumer_cast(transcript, **ConsumerHistory.partitions) as cast:
+            ConsumerHistory(cast, seed).play(STEPS)
+
+    same_answers(script)
+
+
+@pytest.mark.parametrize("seed", SLOWER_SEEDS)
+def test_streams(same_answers: SameAnswers, seed: int) -> None:
+    def script(transcript: Transcript) -> None:
+        with streams_cast(transcript, **StreamsHistory.partitions) as cast:
+            StreamsHistory(cast, seed).play(STEPS)
+
+    same_answers(script)
+
+
+@pytest.mark.parametrize("seed", SLOWER_SEEDS)
+def test_share_consumers(same_answers: SameAnswers, seed: int) -> None:
+    def script(transcript: Transcript) -> None:
+        with share_cast(transcript, **ShareHistory.partitions) as cast:
+            ShareHistory(cast, seed).play(STEPS)
 
     same_answers(script)
 
