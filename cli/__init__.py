@@ -141,6 +141,10 @@ def _sentence(error: click.ClickException) -> str:
         "consume": ("kmini.cli.consume:consume", "Print the records of a topic."),
         "delete-records": ("kmini.cli.delete_records:delete_records", "Delete the records before an offset (KIP-107)."),
         "doctor": ("kmini.cli.doctor:doctor", "Look for what is wrong with a Kafka, and say what to change."),
+        "client-config": (
+            "kmini.cli.client_config:client_config",
+            "Print the settings of a client in the words of its library.",
+        ),
         "health": ("kmini.cli.health:health", "Check whether a broker answers; the exit code tells."),
         "trace": ("kmini.cli.trace:trace", "Show the requests and answers that pass between clients and any Kafka."),
         "storage": ("kmini.cli.storage:storage", "Prepare a data directory: its cluster id, and users of SCRAM."),

@@ -10,7 +10,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kmini.cli.log_output import logs_json, notice
@@ -23,19 +23,22 @@ TOPIC = "try"
 """Name of the topic in the commands where there is none yet; the first record creates it."""
 
 
-def show_first_steps(broker: BrokerServer) -> None:
-    """Print how to produce to this broker and how to consume from it."""
+def show_first_steps(broker: BrokerServer, client_properties: Sequence[str] = ()) -> None:
+    """Print how to produce to this broker and how to consume from it. `client_properties` are files for
+    `--command-config`, of each user."""
     if logs_json() or not logging.getLogger().isEnabledFor(logging.INFO):
         return
-    for line in _lines(broker):
+    for line in _lines(broker, client_properties):
         notice(line)
 
 
-def _lines(broker: BrokerServer) -> Iterator[str]:
-    listener = next((one for one in broker.server.listeners if one.sasl is None), broker.server.listeners[0])
+def _lines(broker: BrokerServer, client_properties: Sequence[str]) -> Iterator[str]:
+    listeners = broker.server.listeners
+    listener = next((one for one in listeners if one.sasl is None and one.tls is None), listeners[0])
+    is_open = listener.sasl is None and listener.tls is None
     asks = f"-b {listener.address}"
-    if listener.sasl is not None:
-        asks += " --command-config client.properties"
+    if not is_open:
+        asks += f" --command-config {shlex.quote(next(iter(client_properties), 'client.properties'))}"
     program = _program()
     topics = sorted(name for name in broker.controller.topics if not is_internal(name))
     topic = topics[0] if topics else TOPIC
@@ -43,8 +46,12 @@ def _lines(broker: BrokerServer) -> Iterator[str]:
         yield f"to create a topic: {program} topic create {topic} {asks}"
     yield f"to produce: echo hello | {program} produce {topic} {asks}"
     yield f"to consume: {program} consume {topic} {asks}"
-    if listener.sasl is not None:
-        yield "client.properties has security.protocol, sasl.mechanism and sasl.jaas.config, as for Kafka's tools"
+    if client_properties:
+        yield f"for other clients: {program} client-config aiokafka {asks}"
+        for path in client_properties[1:]:
+            yield f"as another user: --command-config {shlex.quote(path)}"
+    elif not is_open:
+        yield "client.properties has security.protocol, sasl.mechanism, ssl.truststore.location, as for Kafka's tools"
 
 
 def _program() -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from kmini.broker.broker import BrokerServer
     from kmini.broker.local_cluster import LocalCluster
+    from kmini.broker.quick_security import QuickSecurity
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.cli.http_ports import ExtraPorts
     from kmini.cli.init_directory import InitDirectory
@@ -115,6 +116,18 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     type=click.IntRange(1, MAX_INIT_TIMEOUT_MS),
     help="Time that a script of --init-dir may take.  [default: 60000]",
 )
+@click.option(
+    "--tls",
+    type=click.Choice(("auto", "mutual")),
+    help="Serve TLS, with certificates that kmini makes; mutual wants certificates of clients, too.",
+)
+@click.option(
+    "--sasl",
+    metavar="MECHANISM",
+    help="Have clients log in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.  [default with --user: SCRAM-SHA-512]",
+)
+@click.option("--user", "users", metavar="NAME[:PASSWORD]", multiple=True, help="A user; a password is drawn for it.")
+@click.option("--acl", "acls", metavar="RULE", multiple=True, help='What a user may do: "alice Write topic:orders".')
 @log_format_option
 @click.option(
     "--env",
@@ -135,6 +148,10 @@ def serve(
     log_level: str | None,
     init_dir: str | None,
     init_timeout_ms: int | None,
+    tls: str | None,
+    sasl: str | None,
+    users: tuple[str, ...],
+    acls: tuple[str, ...],
     log_format: str,
     from_environment: bool,
     **beside: Any,
@@ -150,6 +167,9 @@ def serve(
     machine's own, requests need a token: that of KMINI_HTTP_TOKEN, or a new one that the link has.
     With --init-dir, /health of the control API says ready when the files have been run, in the order of their names.
 
+    With --tls, --sasl or --user, a file for --command-config has all that a client needs to come in as the user; its
+    path is on stderr, and `kmini client-config` says the same in the words of other clients.
+
     \b
     kmini serve                                     to try it: 127.0.0.1:9092, no stored data
     kmini serve --data-dir data --topic orders:3    with stored data, and a topic
@@ -158,6 +178,7 @@ def serve(
     kmini serve --brokers 3 -c default.replication.factor=3    a cluster, and a replica on each
     kmini serve --http 8090                         with the control API by curl, and its page
     kmini serve --registry 8081                     with a schema registry
+    kmini serve --tls auto --user alice             with TLS, and a user with a password
     """
     with _collection_paused():
         new_topics = _topics(topics)
@@ -167,6 +188,7 @@ def serve(
             properties["log.dirs"] = data_dir
         if as_version is not None:
             properties["kmini.as.version"] = as_version
+        security = _security(properties, tls, sasl, users, acls, host)
         log_to_stderr(log_format, log_level or environment.log_level or "info")
         environment.say()
         config = _config(properties, host, port)
@@ -179,7 +201,7 @@ def serve(
         wanted = [*environment.topics, *new_topics]
         init = _init(init_dir or environment.init_dir, init_timeout_ms or environment.init_timeout_ms, wanted)
         with _extra_ports(environment, beside, init) as ports, _data_directory(config) as directory:
-            _run(configs, directory, wanted, port_file, environment, ports)
+            _run(configs, directory, wanted, port_file, environment, ports, security)
 
 
 @contextmanager
@@ -200,6 +222,7 @@ def _run(
     port_file: str | None,
     environment: Environment,
     ports: ExtraPorts | None,
+    security: QuickSecurity | None,
 ) -> None:
     """Serve until stopped; turn errors of the start into sentences."""
     from kmini.broker.controller.controller import ControllerError
@@ -212,15 +235,24 @@ def _run(
     raise_descriptor_limit()
     loop = new_event_loop()
     make = Plain if ports is None or ports.http is None else ports.http.manage
+
+    def prepare(broker: BrokerServer) -> None:
+        if security is not None:
+            security.create(broker.controller, directory)
+        if topics:
+            from kmini.cli.wanted_topics import create_missing
+
+            create_missing(broker, topics)
+
     try:
         served: Plain | ManagedBrokers = make(
             configs,
             directory,
-            lambda broker: _create_missing(broker, topics),
+            prepare,
             is_temporary=not configs[0].data_dir,
             cluster_id=environment.cluster_id,
         )
-        loop.run_until_complete(_serve(loop, served, port_file, environment, ports))
+        loop.run_until_complete(_serve(loop, served, port_file, environment, ports, security))
         loop.run_until_complete(loop.shutdown_default_executor())
     except PortTaken as error:
         from kmini.cli.http_ports import remedy
@@ -285,6 +317,7 @@ async def _serve(
     port_file: str | None,
     environment: Environment,
     ports: ExtraPorts | None,
+    security: QuickSecurity | None,
 ) -> None:
     stopping = told_to_stop(loop)
 
@@ -301,8 +334,10 @@ async def _serve(
                 click.echo(listener.address)
         if ports is None or not ports.runs_files:
             say_ready()
+        addresses = ",".join(broker.server.listeners[0].address for broker in served.brokers)
+        client_properties = [] if security is None else security.write_client_properties(addresses)
         if not environment.is_read:
-            show_first_steps(served.brokers[0])
+            show_first_steps(served.brokers[0], client_properties)
         if port_file is not None:
             _write_whole(port_file, "".join(f"{broker.server.listeners[0].port}\n" for broker in served.brokers))
         if ports is not None:
@@ -340,14 +375,39 @@ def told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
     return stopping
 
 
-def _create_missing(broker: BrokerServer, topics: list[NewTopic]) -> None:
-    if topics:
-        from kmini.cli.wanted_topics import create_missing
-
-        create_missing(broker, topics)
-
-
 # --- arguments
+
+
+def _security(
+    properties: dict[str, str],
+    tls: str | None,
+    sasl: str | None,
+    users: tuple[str, ...],
+    acls: tuple[str, ...],
+    host: str | None,
+) -> QuickSecurity | None:
+    """What the options ask for, and set, among the properties; None without any."""
+    if not (tls or sasl or users or acls):
+        return None
+    from kmini.broker.quick_security import QuickSecurity, drawn_password
+
+    if "listeners" in properties:
+        raise click.UsageError("--tls, --sasl, --user and --acl make the listener: leave listeners unset")
+    passwords = {name: text or drawn_password() for name, _, text in (user.partition(":") for user in users)}
+    try:
+        security = QuickSecurity(
+            tls,
+            sasl or ("SCRAM-SHA-512" if users else None),
+            passwords or None,
+            acls or None,
+            host=host or "127.0.0.1",
+            data_dir=properties.get("log.dirs"),
+        )
+    except (ValueError, ImportError) as error:
+        raise click.UsageError(str(error)) from None
+    made = {"listeners": f"{security.protocol}://127.0.0.1:9092", **security.settings()}
+    properties.update({key: text for key, text in made.items() if key not in properties})
+    return security
 
 
 def _topics(texts: Iterable[str]) -> list[NewTopic]:

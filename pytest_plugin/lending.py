@@ -252,6 +252,8 @@ def _lend_elsewhere(
         refuse(f"config of the marker: {', '.join(different)}")
     if asks.as_version not in (None, broker.server.rpartition(" ")[2]):
         refuse(f"as_version of the marker: {asks.as_version}")
+    if asks.security:
+        refuse(f"security of the marker: {asks.security}")
     of_every_broker = {**settings.config, **(options.get("config") or {})}
     if unmet := _differences(broker, {key: of_every_broker[key] for key in of_every_broker if key not in asks.config}):
         request.node.user_properties.append((UNMET, ", ".join(unmet)))
@@ -325,6 +327,8 @@ def check_meets(broker: Any, kind: Kind, asks: Wanted, config: Mapping[str, Any]
         skip(f"brokers={asks.brokers} of the marker", runs)
     if asks.as_version is not None:
         skip(f"as_version={asks.as_version} of the marker", f"{broker.url} was started without it")
+    if asks.security:
+        skip(f"{asks.security} of the marker", f"{broker.url} was started otherwise")
     if asks.registry and not broker.registry_url:
         skip("registry=True of the marker", f"{broker.url} has no schema registry")
     wanted = checked_config("config", {**config, **asks.config})

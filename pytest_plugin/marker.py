@@ -1,6 +1,6 @@
 """The marker `kafka`: the broker that a test asks for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -8,11 +8,16 @@ import pytest
 from kmini.pytest_plugin.options import SCOPES, Scope
 
 DESCRIPTION = (
-    "kafka(topics=, config=, brokers=, as_version=, registry=, scope=): the broker of a test: topics that exist when "
+    "kafka(topics=, config=, brokers=, as_version=, registry=, tls=, sasl=, users=, acls=, scope=): the broker of a "
+    "test: topics that exist when "
     "it starts (names, or a mapping to numbers of partitions), settings by Kafka's names, the number of brokers of "
     'kafka_cluster, the release of Apache Kafka whose requests it serves ("3.9"), whether it has a schema registry, '
+    'how clients are secured (tls="auto", sasl="PLAIN", as of Broker), '
     "and the tests that share it: session, module, or function for one test alone"
 )
+
+
+SECURITY = ("tls", "sasl", "users", "acls")
 
 
 class Wanted(NamedTuple):
@@ -24,12 +29,27 @@ class Wanted(NamedTuple):
     brokers: int | None = None
     as_version: str | None = None
     registry: bool | None = None
+    tls: str | None = None
+    sasl: str | None = None
+    users: Mapping[str, str] | None = None
+    acls: Sequence[str] | None = None
     scope: Scope | None = None
 
     @property
     def needs_own_settings(self) -> bool:
         """Whether a broker that was started for other tests does not do."""
-        return bool(self.config) or any(value is not None for value in (self.brokers, self.as_version, self.registry))
+        return bool(self.config) or self.brokers is not None or bool(self.arguments)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Broker` that the marker has by the same name, and that are told as they are."""
+        names = ("as_version", "registry", *SECURITY)
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def security(self) -> str:
+        """What is asked for of security, in the words of the marker; empty for nothing."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.arguments.items() if name in SECURITY)
 
 
 def wanted(item: pytest.Item) -> Wanted:
@@ -83,5 +103,5 @@ def check(item: pytest.Item) -> None:
 
         try:
             Spec.of("cluster" if (asks.brokers or 1) > 1 else "broker", asks).make()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ImportError) as error:
             raise _wrong(item, str(error)) from None

@@ -34,11 +34,7 @@ class Spec(NamedTuple):
     ) -> Spec:
         """Put the arguments together: those of the marker (`wanted`) win over `options`, the dict of `kafka_options`,
         and these over `config`, which the ini file has. A journal is kept unless they say otherwise."""
-        arguments = dict(options or {})
-        if wanted.as_version is not None:
-            arguments["as_version"] = wanted.as_version
-        if wanted.registry is not None:
-            arguments["registry"] = wanted.registry
+        arguments = {**(options or {}), **wanted.arguments}
         settings = {**(config or {}), **(arguments.pop("config", None) or {}), **wanted.config}
         if kind == "cluster":
             arguments["brokers"] = wanted.brokers or arguments.get("brokers", DEFAULT_BROKERS)

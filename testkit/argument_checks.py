@@ -250,6 +250,16 @@ def since(argument: str, value: Any) -> Any:
     return integer(argument, value, "an offset, 0 or more, or what mark() returns", 0, MAX_INT64)
 
 
+def client_kind(argument: str, value: Any) -> str:
+    """Check for a client library."""
+    from kmini.client.client_config import SETTINGS  # start-up time counts
+
+    expected = f"one of {', '.join(SETTINGS)}"
+    if text(argument, value, expected) not in SETTINGS:
+        raise wrong(argument, value, expected)
+    return str(value)
+
+
 def _text(expected: str) -> Callable[[str, Any], str]:
     return lambda argument, value: text(argument, value, expected)
 
@@ -316,6 +326,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "isolation": isolation,
     "keep": patterns,
     "key": data,
+    "kind": client_kind,
     "liveness": flag,
     "member": _text("a member id, client id or instance id as str"),
     "members": _integer("a number of members, 0 or more", 0, MAX_INT32),
@@ -338,6 +349,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     "torn": _topic,
     "transactional_id": _text("a transactional id as str"),
     "unindexed": _topic,
+    "user": lambda argument, value: None if value is None else text(argument, value, "a user as str, or None"),
     "value": data,
     "wanted": records_wanted,
     "what": request_filter,

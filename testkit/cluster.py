@@ -9,7 +9,7 @@ Clients connect to `bootstrap_servers`, and find the leaders as in any cluster. 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -22,7 +22,7 @@ from kmini.protocol.topics import TopicPartition
 from kmini.testkit import argument_checks
 from kmini.testkit.argument_checks import Config, Topics
 from kmini.testkit.handle import method
-from kmini.testkit.host import AsyncHost, Host
+from kmini.testkit.host import AsyncHost, Host, quick_security, settings_of
 from kmini.testkit.operations import BrokerNotRunning, Operations
 from kmini.testkit.parts import AsyncParts, Parts
 from kmini.testkit.waiting import NotInTime
@@ -253,9 +253,9 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
     `port` is the first broker's; the others have the ports after it; 0 takes any free ports. `config` holds settings of
     every broker by Kafka's names; `racks` the rack of brokers by number. `topics` are created at the start, as those of
     a `Broker`; their default replication factor is `default.replication.factor`. With `data_dir` the data stay there.
-    `as_version`, `timestamps`, `registry` and `registry_port` are those of a `Broker`. With `journal` the brokers keep
-    their last requests, for `requests`. Raises ConfigError, TypeError, ValueError, and ImportError where the extra
-    "registry" is wanted and not installed.
+    `as_version`, `timestamps`, `registry`, `registry_port`, `tls`, `sasl`, `users` and `acls` are those of a `Broker`.
+    With `journal` the brokers keep their last requests, for `requests`. Raises ConfigError, TypeError, ValueError, and
+    ImportError where an extra is wanted and not installed.
 
     >>> with Cluster(brokers=3) as cluster:
     ...     cluster.create_topic("orders", replication_factor=3)
@@ -279,6 +279,10 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         journal: bool = False,
         registry: bool = False,
         registry_port: int = 0,
+        tls: Literal["auto", "mutual"] | None = None,
+        sasl: str | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[str] | None = None,
     ) -> None:
         super().__init__("cluster", argument_checks.directory("data_dir", data_dir))
         argument_checks.integer("brokers", brokers, "a number of brokers, 1 or more", 1, MAX_BROKERS)
@@ -286,11 +290,12 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
         argument_checks.text("host", host, "the name or address of an interface as str")
         rack_of = argument_checks.racks("racks", racks, brokers)
         options = argument_checks.as_settings(as_version, timestamps)
+        security = quick_security(tls, sasl, users, acls, host, data_dir)
         common = {**options, **argument_checks.config("config", config)}
         configs = [
             BrokerConfig.parse(
                 {
-                    "listeners": f"PLAINTEXT://{host}:{port + number - 1 if port else 0}",
+                    **settings_of(security, f"{host}:{port + number - 1 if port else 0}"),
                     **common,
                     **({"broker.rack": rack_of[number]} if number in rack_of else {}),
                     "node.id": str(number),
@@ -306,6 +311,7 @@ class Cluster(Host[ClusterOperations, "AsyncCluster"], ClusterMethods, Parts):
             journal=journal,
             registry=registry,
             registry_port=registry_port,
+            security=security,
         )
 
     @property

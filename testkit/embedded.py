@@ -5,6 +5,7 @@ await (`handle.py`), with the handles `topic(...)`, `clock` and more (`parts.py`
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from kmini.broker.settings.broker_config import BrokerConfig
@@ -13,7 +14,7 @@ from kmini.testkit import argument_checks
 from kmini.testkit.argument_checks import Config, Topics
 from kmini.testkit.contents import PartitionOffsets
 from kmini.testkit.handle import method
-from kmini.testkit.host import AsyncHost, Host
+from kmini.testkit.host import AsyncHost, Host, quick_security, settings_of
 from kmini.testkit.operations import Operations
 from kmini.testkit.parts import AsyncParts, Parts
 
@@ -85,7 +86,14 @@ class Broker(Host[BrokerOperations, "AsyncBroker"], BrokerMethods, Parts):
     `timestamps="append"` records carry the time of this broker, which tests move (LogAppendTime), unless a topic says
     otherwise; by default they carry the producer's time. With `journal` the broker keeps its last requests, for
     `requests`. With `registry` a schema registry is served at `registry_url`, on `registry_port` or any free one (extra
-    "registry"). Raises ConfigError, TypeError, ValueError, and ImportError where the extra is not installed.
+    "registry").
+
+    Clients of a broker with `tls="auto"` encrypt; with "mutual" they show a certificate, too, which names the user
+    (extra "tls"). With `sasl`, "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512", they log in as one of `users`, passwords by
+    name; without `users` there is one. `acls` are the rules of what users may do, as "alice Write topic:orders" or "bob
+    Read topic:eu-*". `client_config` has what a client needs for all this.
+
+    Raises ConfigError, TypeError, ValueError, and ImportError where the extra is not installed.
 
     >>> with Broker(topics={"orders": 3}, config={"log.retention.hours": 24}) as broker:
     ...     broker.produce("orders", b"placed", key=b"42")
@@ -107,20 +115,26 @@ class Broker(Host[BrokerOperations, "AsyncBroker"], BrokerMethods, Parts):
         journal: bool = False,
         registry: bool = False,
         registry_port: int = 0,
+        tls: Literal["auto", "mutual"] | None = None,
+        sasl: str | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[str] | None = None,
     ) -> None:
         super().__init__("broker", argument_checks.directory("data_dir", data_dir))
         argument_checks.text("host", host, "the name or address of an interface as str")
         argument_checks.integer("port", port, "a port, 0 for any free one", 0, 65_535)
-        listeners = {"listeners": f"PLAINTEXT://{host}:{port}"}
+        security = quick_security(tls, sasl, users, acls, host, data_dir)
+        own = settings_of(security, f"{host}:{port}")
         options = argument_checks.as_settings(as_version, timestamps)
         self._live(
             BrokerOperations,
-            [BrokerConfig.parse({**listeners, **options, **argument_checks.config("config", config)})],
+            [BrokerConfig.parse({**own, **options, **argument_checks.config("config", config)})],
             host,
             topics=topics,
             journal=journal,
             registry=registry,
             registry_port=registry_port,
+            security=security,
         )
 
     @property

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kmini.broker.faults.active_rules import ActiveRules
     from kmini.broker.journal.request_journal import RequestJournal
     from kmini.broker.local_cluster import LocalCluster
+    from kmini.broker.quick_security import QuickSecurity
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.testkit.argument_checks import Topics
     from kmini.testkit.operations import Operations
@@ -66,15 +67,24 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         journal: bool,
         registry: bool,
         registry_port: int,
+        security: QuickSecurity | None,
     ) -> None:
         """Have a life, whose brokers have these configurations and are used by this table of operations. The other
         arguments are those of `Broker`. Raises TypeError, ValueError, and ImportError."""
         new_topics = argument_checks.topics("topics", topics)
+        self._security = security
+
+        def prepare(operations: Table) -> None:
+            if security is not None:
+                security.create(operations.core.controller, operations.core.data_dir)
+            operations.create_missing(new_topics)
+
         self._lifecycle = Lifecycle(
             table,
             configs,
-            lambda operations: operations.create_missing(new_topics),
+            prepare,
             self._place_faults,
+            security=security,
             journal=_new_journal() if argument_checks.flag("journal", journal) else None,
             registry=embedded_registry(registry, registry_port, host),
         )
@@ -112,6 +122,22 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
     def _addresses(self) -> str:
         brokers = () if self._running is None else list(self._running.running)  # the loop may change it
         return ",".join(broker.address for broker in brokers)
+
+    def client_config(self, kind: str, user: str | None = None) -> dict[str, Any]:
+        """The settings with which a client comes to this broker or cluster: address, certificates and credentials.
+
+        `kind` is the client: "aiokafka" and "kafka-python" (keyword arguments), "confluent-kafka", "librdkafka", "java"
+        or "spark" (settings by their names). `user` is one of `users`, by default the first; with `tls="mutual"` and
+        without SASL any name. Certificates are in files of the data directory. Raises TypeError, ValueError, and
+        InvalidState while nothing runs.
+        """
+        from kmini.client.client_config import SETTINGS, Access  # start-up time counts
+
+        kind = argument_checks.ARGUMENTS["kind"]("kind", kind)
+        user = argument_checks.ARGUMENTS["user"]("user", user)
+        self._what_runs()
+        at = self.bootstrap_servers
+        return SETTINGS[kind](Access(at) if self._security is None else self._security.access(at, user))
 
     @property
     def registry_url(self) -> str:
@@ -203,6 +229,29 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
         await self.aio.close()
 
 
+def quick_security(
+    tls: str | None,
+    sasl: str | None,
+    users: Mapping[str, str] | None,
+    acls: Sequence[str] | None,
+    host: str,
+    data_dir: str | os.PathLike[str] | None,
+) -> QuickSecurity | None:
+    """What these arguments ask for; None for nothing. Raises TypeError, ValueError, and ImportError."""
+    if tls is None and sasl is None and users is None and acls is None:
+        return None
+    from kmini.broker.quick_security import QuickSecurity  # start-up time counts
+
+    return QuickSecurity(tls, sasl, users, acls, host=host, data_dir=data_dir)
+
+
+def settings_of(security: QuickSecurity | None, address: str) -> dict[str, str]:
+    """The settings of a broker that listens at this address."""
+    if security is None:
+        return {"listeners": f"PLAINTEXT://{address}"}
+    return {"listeners": f"{security.protocol}://{address}", **security.settings()}
+
+
 def _new_journal() -> RequestJournal:
     from kmini.broker.journal.request_journal import RequestJournal  # start-up time counts
 
@@ -228,6 +277,10 @@ class AsyncHost(Awaiting[Table]):
     def bootstrap_servers(self) -> str:
         """See `Host.bootstrap_servers`."""
         return self._host.bootstrap_servers
+
+    def client_config(self, kind: str, user: str | None = None) -> dict[str, Any]:
+        """See `Host.client_config`."""
+        return self._host.client_config(kind, user)
 
     @property
     def registry_url(self) -> str:

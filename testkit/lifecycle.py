@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import MovableClock
@@ -12,6 +12,9 @@ from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.testkit.embedded_registry import EmbeddedRegistry
 from kmini.testkit.operations import Operations
+
+if TYPE_CHECKING:
+    from kmini.broker.quick_security import QuickSecurity
 
 Table = TypeVar("Table", bound=Operations)
 PlaceFaults = Callable[[BrokerServer], None]
@@ -25,19 +28,21 @@ class Lifecycle(Generic[Table]):
         self,
         table: Callable[[LocalCluster], Table],
         configs: Sequence[BrokerConfig],
-        create_topics: Callable[[Operations], None],
+        prepare: Callable[[Table], None],
         place_faults: PlaceFaults,
         *,
+        security: QuickSecurity | None = None,
         journal: RequestJournal | None = None,
         cluster_id: str = "",
         registry: EmbeddedRegistry | None = None,
     ) -> None:
-        """`create_topics` creates the missing ones of the topics that were given for the start. `registry` is served
+        """`prepare` creates what is missing of the users and topics that were given for the start. `registry` is served
         in front of what runs."""
         self._table = table
         self.configs = configs
         """The configuration of each broker, once it runs with the ports that it has bound."""
-        self._create_topics = create_topics
+        self._prepare = prepare
+        self._security = security
         self._place_faults = place_faults
         self._journal = journal
         self._cluster_id = cluster_id
@@ -47,6 +52,8 @@ class Lifecycle(Generic[Table]):
 
     async def begin(self, data_dir: str, *, is_temporary: bool) -> Table:
         """Start; return the table of operations. Raises what a broker's start does."""
+        if self._security is not None:
+            self.configs = [self._security.renewed(config) for config in self.configs]
         core = LocalCluster(
             self.configs,
             data_dir,
@@ -57,7 +64,7 @@ class Lifecycle(Generic[Table]):
         )
         core.before_open = self._place_faults
         running = self._table(core)
-        await core.start(before_open=lambda: self._create_topics(running))
+        await core.start(before_open=lambda: self._prepare(running))
         self.configs = core.configs  # after a restart the brokers listen on the ports that clients know
         if self.registry is not None:
             try:

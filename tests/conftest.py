@@ -100,22 +100,26 @@ def need_kafka() -> None:
         pytest.skip(reason)
 
 
-QUICK_TIME_OUTS = {
-    f"group.{kind}.min.{name}.ms": ms
+SESSIONS = {
+    f"group.{kind}.{name}.ms": ms
     for kind in ("consumer", "share", "streams")
-    for name, ms in {"heartbeat.interval": "300", "session.timeout": "1000"}.items()
+    for name, ms in {
+        "min.heartbeat.interval": "300",
+        "min.session.timeout": "1000",
+        "max.session.timeout": "600000",
+    }.items()
 }
 
 
 @pytest.fixture(scope="session")
 def server(against_kafka: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """The server under test, shared by the tests of one process: use fresh topic names. It has default settings, but
-    that members of groups may time out quickly."""
+    that sessions of groups may be short and long."""
     if against_kafka and (reason := apache_kafka.why_unavailable()):
         pytest.skip(reason)
     directory = tmp_path_factory.mktemp("server")
     command = kafka_command if against_kafka else kmini_command
-    process = ServerProcess(command(directory / "data", QUICK_TIME_OUTS), directory / "server.log")
+    process = ServerProcess(command(directory / "data", SESSIONS), directory / "server.log")
     yield process
     process.stop()
 
@@ -150,7 +154,7 @@ def broker_process(start_server: StartServer) -> ServerProcess:
 def apache_kafka_server(need_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Apache Kafka itself, started once for each process of tests that needs it (`support/stages.py`)."""
     directory = tmp_path_factory.mktemp("apache-kafka")
-    process = ServerProcess(kafka_command(directory / "data", QUICK_TIME_OUTS), directory / "server.log")
+    process = ServerProcess(kafka_command(directory / "data", SESSIONS), directory / "server.log")
     yield process
     process.stop()
 

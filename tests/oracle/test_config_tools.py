@@ -109,7 +109,7 @@ def test_config_command_sets_describes_and_deletes_a_groups_setting(
     assert len(configs(*of_group, "--describe").lines) == 3
     assert len(configs(*of_group, "--describe", "--all").lines) == 18
     assert f"Dynamic configs for group {group} are:" in configs("--entity-type", "groups", "--describe").lines
-    too_long = (*of_group, "--alter", "--add-config", "consumer.session.timeout.ms=60001")
+    too_long = (*of_group, "--alter", "--add-config", "consumer.session.timeout.ms=600001")
     refused = kafka_tool("kafka.admin.ConfigCommand", *server, *too_long)
     assert refused.exit == 1
     assert "InvalidConfigurationException" in refused.stderr + refused.stdout

@@ -25,10 +25,10 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 ASSIGNMENT = "consumer.assignment.interval.ms"
 
 VALUES = {
-    SESSION: ["999", "45000", "60000", "60001", "0", "-1", "", " 50000 ", "x", "5e4", "99999999999"],
+    SESSION: ["999", "45000", "600000", "600001", "0", "-1", "", " 50000 ", "x", "5e4", "99999999999"],
     HEARTBEAT: ["0", "299", "300", "15000", "15001", "45000"],
     ASSIGNMENT: ["-1", "0", "15000", "15001"],
-    "share.session.timeout.ms": ["999", "45000", "60000", "60001"],
+    "share.session.timeout.ms": ["999", "45000", "600000", "600001"],
     "share.heartbeat.interval.ms": ["0", "299", "300", "15000", "15001"],
     "share.assignment.interval.ms": ["-1", "0", "15000", "15001"],
     "share.record.lock.duration.ms": ["999", "14999", "15000", "60000", "60001"],
@@ -42,7 +42,7 @@ VALUES = {
     ],
     "share.isolation.level": ["read_committed", "read_uncommitted", "READ_COMMITTED", ""],
     "share.renew.acknowledge.enable": ["true", "False", "yes", ""],
-    "streams.session.timeout.ms": ["999", "45000", "60000", "60001"],
+    "streams.session.timeout.ms": ["999", "45000", "600000", "600001"],
     "streams.heartbeat.interval.ms": ["0", "299", "300", "15000", "15001"],
     "streams.assignment.interval.ms": ["-1", "0", "15000", "15001"],
     "streams.num.standby.replicas": ["-1", "0", "2", "3"],

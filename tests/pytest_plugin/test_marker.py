@@ -17,7 +17,7 @@ def test_markers_of_class_and_function_add_up_and_the_nearest_wins(run_pytest):
         @pytest.mark.kafka(topics={"b": 3}, config={"num.partitions": 2}, scope="function", as_version="3.9", brokers=2)
         def test_it(self, request):
             assert wanted(request.node) == Wanted(
-                {"a": {}, "b": 3}, {"num.partitions": 2, "log.retention.ms": 1}, 2, "3.9", None, "function"
+                {"a": {}, "b": 3}, {"num.partitions": 2, "log.retention.ms": 1}, 2, "3.9", scope="function"
             )
     """
     run_pytest(text).assert_outcomes(passed=1)
@@ -30,6 +30,7 @@ def test_only_settings_need_another_broker():
         Wanted(brokers=1),
         Wanted(as_version="3.9"),
         Wanted(registry=True),
+        Wanted(tls="auto"),
     ):
         assert asks.needs_own_settings
 
@@ -50,22 +51,26 @@ def test_a_marked_broker_is_as_the_marker_says(run_pytest):
             assert version.value == "3.9"
             assert len(await client.partitions("orders")) == 3
 
+    @pytest.mark.kafka(tls="auto", sasl="PLAIN", users={"alice": "x"}, acls=["alice All topic:orders"])
+    def test_security(kafka_broker):
+        settings = kafka_broker.client_config("librdkafka")
+        assert (settings["security.protocol"], settings["sasl.username"]) == ("SASL_SSL", "alice")
+
     @pytest.mark.kafka(brokers=2, topics=["orders"], as_version="3.9")
     def test_cluster(kafka_cluster):
         assert kafka_cluster.brokers() == [1, 2]
         assert kafka_cluster.topics() == ["orders"]
     """
-    run_pytest(text, "-o", "asyncio_mode=auto", plugins=("asyncio",)).assert_outcomes(passed=2)
+    run_pytest(text, "-o", "asyncio_mode=auto", plugins=("asyncio",)).assert_outcomes(passed=3)
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("topicz=[]", "there is no argument topicz; there are topics, config, brokers, as_version, registry, scope"),
-        (
-            "['orders']",
-            "['orders'] has no name; its arguments are topics, config, brokers, as_version, registry, scope",
-        ),
+        ("topicz=[]", f"there is no argument topicz; there are {', '.join(Wanted._fields)}"),
+        ("['orders']", f"['orders'] has no name; its arguments are {', '.join(Wanted._fields)}"),
+        ("tls='yes'", "tls='yes': must be one of auto, mutual, or None"),
+        ("sasl='KERBEROS'", "sasl='KERBEROS': must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or None"),
         ("topics='orders'", "topics='orders': names of topics, or a mapping to partitions, were expected"),
         ("topics={'orders': 0}", "topics['orders']['partitions']=0: must be a number of partitions, 1 or more"),
         ("config=[1]", "config=[1]: a mapping of Kafka's setting names to values was expected"),

@@ -65,6 +65,8 @@ COMMON = [
     Step("data_dir", None, str),
     Step("bootstrap_servers", None, str),
     Step("registry_url", None, ""),
+    Step("client_config", ("java",), dict),
+    Step("client_config", ("pulsar",), ValueError),
     Step("create_topic", ("profiles", 1), None),
     Step("topics", (), ["orders", "profiles"]),
     Step("produce", ("orders", b"one"), 0),

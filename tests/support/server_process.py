@@ -66,13 +66,16 @@ def logs_since_test_began() -> Iterator[str]:
 class ServerProcess:
     """One server, started when constructed, with its own data directory; stderr goes to `log`.
 
-    A server that prints no address is given a port.
+    A server that prints no address is given a port. One with TLS is not asked whether it answers.
     """
 
-    def __init__(self, command: list[str], log: Path, *, port: int = 0, start_timeout: float = 90.0) -> None:
+    def __init__(
+        self, command: list[str], log: Path, *, port: int = 0, start_timeout: float = 90.0, has_tls: bool = False
+    ) -> None:
         self.command = command
         self.log = log
         self.start_timeout = start_timeout
+        self._has_tls = has_tls
         self.host, self.port = "127.0.0.1", port
         self._says_its_address = port == 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -167,7 +170,7 @@ class ServerProcess:
 
     def _is_up(self, deadline: float) -> bool:
         """Raises RuntimeError where the process has ended, and TimeoutError after the deadline."""
-        if answers(self.host, self.port):
+        if self._has_tls or answers(self.host, self.port):
             return True
         self._check_alive(deadline)
         return False

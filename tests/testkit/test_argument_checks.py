@@ -67,7 +67,7 @@ def test_every_argument_has_a_check_and_wrong_values() -> None:
     assert named == set(WRONG_TYPES)
     assert named <= set(ARGUMENTS) | {"name", "broker"}
     with_any_value = {"config", "group", "headers", "key", "liveness", "name", "topic", "transactional_id", "value"}
-    with_any_value |= {"where", "client_id", "host", "member", "torn", "unindexed"}
+    with_any_value |= {"where", "client_id", "host", "member", "torn", "unindexed", "user"}
     assert named == set(WRONG_VALUES) | with_any_value, "of others, a wrong value is one of a wrong type"
 
 
@@ -128,6 +128,10 @@ WRONG_OPTIONS: list[tuple[type, dict[str, Any], type[Exception], str]] = [
             (cls, {"registry": "yes"}, TypeError, "registry='yes': must be True or False"),
             (cls, {"registry": True, "registry_port": 70_000}, ValueError, "registry_port=70000: must be"),
             (cls, {"registry_port": 8081}, ValueError, "registry_port=8081: there is no registry without"),
+            (cls, {"tls": "yes"}, ValueError, "tls='yes': must be one of auto, mutual"),
+            (cls, {"sasl": "GSSAPI"}, ValueError, "sasl='GSSAPI': must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+            (cls, {"sasl": "PLAIN", "users": ["alice"]}, TypeError, "users: must be a mapping of names to passwords"),
+            (cls, {"sasl": "PLAIN", "acls": ["alice may"]}, ValueError, "acls='alice may': must be \"user operation"),
             (cls, {"host": 1}, TypeError, "host=1: must be"),
             (cls, {"config": ["a"]}, TypeError, r"config=\['a'\]: must be"),
             (cls, {"config": {"log.retention.ms": None}}, TypeError, r"config=\{'log.retention.ms': None\}: must be"),

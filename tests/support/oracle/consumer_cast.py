@@ -36,10 +36,13 @@ class Pace(NamedTuple):
 
 
 USUAL = Pace(HEARTBEAT_MS, session_ms=45_000)
+PATIENT = Pace(HEARTBEAT_MS, session_ms=600_000)
+"""No member times out that is not meant to, however slow the machine is."""
 QUICK = Pace(350, session_ms=1_000)
-"""For the last heartbeat of a member that is to time out; only the shared servers allow it (`conftest.py`)."""
+"""For the last heartbeat of a member that is to time out. Only servers with `SESSIONS` (`conftest.py`) allow this one
+and the one before."""
 
-REBALANCE_MS = 60_000
+REBALANCE_MS = 600_000
 
 Owned = Mapping[str, Collection[int]]
 """Partitions by the script's name of their topic."""
@@ -94,6 +97,11 @@ class ConsumerCast:
     def set_interval(self, interval_ms: int) -> None:
         """Set `consumer.assignment.interval.ms`, and return when it is in force."""
         self._interval_ms = interval_ms
+        self._settle_metadata()
+
+    def set_pace(self, pace: Pace) -> None:
+        """Have the group ask something else of its members, and return when it is in force."""
+        self._pace = pace
         self._settle_metadata()
 
     def _settle_metadata(self) -> None:
@@ -220,11 +228,9 @@ class ConsumerCast:
     def time_out(self, what: str, member: str, **fields: Any) -> None:
         """Have this member, and no other, send its last heartbeat, and wait until its session has ended. One that is
         not in the group is refused, and no more."""
-        self._pace = QUICK
-        self._settle_metadata()
+        self.set_pace(QUICK)
         answer = self.beat(what, member, **fields)
-        self._pace = USUAL
-        self._settle_metadata()
+        self.set_pace(PATIENT)
         if answer.error_code == 0:
             until(lambda: member not in self._present(), lambda: f"{member} still among {self._present()}")
 

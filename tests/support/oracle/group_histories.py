@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from kmini.broker.groups.share.share_group_records import TARGET_ASSIGNMENT_MEMBER
 from kmini.protocol.messages.streams_group_heartbeat import Endpoint, KeyValue
 from support.offset_requests import commit, fetch
-from support.oracle.consumer_cast import JOINS, LEAVES_FOR_A_WHILE, REBALANCE_MS, ConsumerCast
+from support.oracle.consumer_cast import JOINS, LEAVES_FOR_A_WHILE, PATIENT, REBALANCE_MS, ConsumerCast
 from support.oracle.share_cast import ShareCast
 from support.oracle.streams_cast import StreamsCast
 
@@ -35,6 +35,7 @@ class History(ABC):
         self._dice = random.Random(seed)
         self._counts = dict(self.partitions)
         self._number = 0
+        cast.set_pace(PATIENT)
 
     def play(self, steps: int) -> None:
         """Do so many things, with looks at the group in between, and note its records in the end."""

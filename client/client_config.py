@@ -1,0 +1,195 @@
+"""The settings that a client needs to reach a broker, in the words of each client library."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
+
+
+class Access(NamedTuple):
+    """How a client reaches a broker: address, credentials and certificates."""
+
+    bootstrap_servers: str
+    protocol: str = "PLAINTEXT"
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    authority: str = ""
+    """The file with the certificates to trust, as PEM; empty without TLS, and for those of the system."""
+    certificate: str = ""
+    """The file with the client's own key and certificate, as PEM; empty without one."""
+    mechanism: str = ""
+    user: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Access({self.bootstrap_servers}, {self.protocol}, {self.user})"  # without the password
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+
+def java(access: Access) -> dict[str, str]:
+    """Properties of Java's clients, of Kafka's tools, and of `--command-config`."""
+    settings = {"bootstrap.servers": access.bootstrap_servers, "security.protocol": access.protocol}
+    if access.has_tls and access.authority:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": access.authority}
+    if access.certificate:
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": access.certificate}
+    if access.mechanism:
+        module = PLAIN_MODULE if access.mechanism == "PLAIN" else SCRAM_MODULE
+        options = f"username={quoted(access.user)} password={quoted(access.password)}"
+        settings |= {"sasl.mechanism": access.mechanism, "sasl.jaas.config": f"{module} required {options};"}
+    return settings
+
+
+def spark(access: Access) -> dict[str, str]:
+    """Options of Spark's Kafka source and sink."""
+    return {f"kafka.{name}": text for name, text in java(access).items()}
+
+
+def librdkafka(access: Access) -> dict[str, str]:
+    """Settings of librdkafka, and so of confluent-kafka, node-rdkafka, kcat and others."""
+    settings = {"bootstrap.servers": access.bootstrap_servers, "security.protocol": access.protocol}
+    if access.has_tls and access.authority:
+        settings["ssl.ca.location"] = access.authority
+    if access.certificate:
+        settings |= {"ssl.certificate.location": access.certificate, "ssl.key.location": access.certificate}
+    if access.mechanism:
+        settings |= {
+            "sasl.mechanism": access.mechanism,
+            "sasl.username": access.user,
+            "sasl.password": access.password,
+        }
+    return settings
+
+
+def kafka_python(access: Access) -> dict[str, Any]:
+    """Arguments of kafka-python's classes."""
+    settings = _of_python(access)
+    if access.has_tls and access.authority:
+        settings["ssl_cafile"] = access.authority
+    if access.certificate:
+        settings |= {"ssl_certfile": access.certificate, "ssl_keyfile": access.certificate}
+    return settings
+
+
+def aiokafka(access: Access) -> dict[str, Any]:
+    """Arguments of aiokafka's classes, with an `ssl.SSLContext`."""
+    settings = _of_python(access)
+    if access.has_tls:
+        import ssl
+
+        context = ssl.create_default_context(cafile=access.authority or None)
+        if access.certificate:
+            context.load_cert_chain(access.certificate)
+        settings["ssl_context"] = context
+    return settings
+
+
+def as_python(access: Access, library: str) -> str:
+    """What `aiokafka` or `kafka_python` returns, as a program spells it: a dict named `config`."""
+    settings = _of_python(access) if library == "aiokafka" else kafka_python(access)
+    lines = ["config = {"] + [f"    {name!r}: {value!r}," for name, value in settings.items()] + ["}"]
+    if library == "aiokafka" and access.has_tls:
+        lines.insert(0, f"context = ssl.create_default_context(cafile={access.authority or None!r})")
+        lines.insert(0, "import ssl\n")
+        if access.certificate:
+            lines.insert(2, f"context.load_cert_chain({access.certificate!r})")
+        lines.insert(-1, "    'ssl_context': context,")
+    return "\n".join(lines) + "\n"
+
+
+def _of_python(access: Access) -> dict[str, Any]:
+    settings: dict[str, Any] = {"bootstrap_servers": access.bootstrap_servers, "security_protocol": access.protocol}
+    if access.mechanism:
+        settings |= {
+            "sasl_mechanism": access.mechanism,
+            "sasl_plain_username": access.user,
+            "sasl_plain_password": access.password,
+        }
+    return settings
+
+
+def kcat(access: Access) -> str:
+    """Options of kcat, for a shell."""
+    settings = librdkafka(access)
+    words = ["-b", settings.pop("bootstrap.servers")]
+    for name, text in settings.items():
+        words += ["-X", f"{name}={text}"]
+    return shlex.join(words)
+
+
+def franz_go(access: Access) -> str:
+    """Go: the options of `kgo.NewClient`."""
+    seeds = ", ".join(map(_go, access.bootstrap_servers.split(",")))
+    lines = [f"kgo.SeedBrokers({seeds}),"]
+    if access.has_tls:
+        lines.append("kgo.DialTLSConfig(tlsConfig),")
+    if access.mechanism == "PLAIN":
+        lines.append(f"kgo.SASL(plain.Auth{{User: {_go(access.user)}, Pass: {_go(access.password)}}}.AsMechanism()),")
+    elif access.mechanism:
+        kind = f"AsSha{access.mechanism.removeprefix('SCRAM-SHA-')}Mechanism"
+        lines.append(f"kgo.SASL(scram.Auth{{User: {_go(access.user)}, Pass: {_go(access.password)}}}.{kind}()),")
+    return _go_tls(access) + "options := []kgo.Opt{\n" + "".join(f"\t{line}\n" for line in lines) + "}\n"
+
+
+def sarama(access: Access) -> str:
+    """Go: a `sarama.Config`. For SCRAM, `newScramClient` makes a `sarama.SCRAMClient` of package xdg-go/scram."""
+    lines = ["config := sarama.NewConfig()"]
+    if access.has_tls:
+        lines += ["config.Net.TLS.Enable = true", "config.Net.TLS.Config = tlsConfig"]
+    if access.mechanism:
+        lines += [
+            "config.Net.SASL.Enable = true",
+            f"config.Net.SASL.Mechanism = {_go(access.mechanism)}",
+            f"config.Net.SASL.User = {_go(access.user)}",
+            f"config.Net.SASL.Password = {_go(access.password)}",
+        ]
+    if access.mechanism.startswith("SCRAM"):
+        lines.append("config.Net.SASL.SCRAMClientGeneratorFunc = newScramClient")
+    seeds = ", ".join(map(_go, access.bootstrap_servers.split(",")))
+    return _go_tls(access) + "\n".join(lines) + f"\naddresses := []string{{{seeds}}}\n"
+
+
+def _go_tls(access: Access) -> str:
+    if not access.has_tls:
+        return ""
+    lines = ["tlsConfig := &tls.Config{}"]
+    if access.authority:
+        lines += [
+            f"authority, err := os.ReadFile({_go(access.authority)})",
+            "if err != nil {\n\tpanic(err)\n}",
+            "tlsConfig.RootCAs = x509.NewCertPool()",
+            "tlsConfig.RootCAs.AppendCertsFromPEM(authority)",
+        ]
+    if access.certificate:
+        path = _go(access.certificate)
+        lines += [
+            f"own, err := tls.LoadX509KeyPair({path}, {path})",
+            "if err != nil {\n\tpanic(err)\n}",
+            "tlsConfig.Certificates = []tls.Certificate{own}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _go(text: str) -> str:
+    """A Go string; those of JSON are such."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+SETTINGS: dict[str, Callable[[Access], dict[str, Any]]] = {
+    "aiokafka": aiokafka,
+    "kafka-python": kafka_python,
+    "confluent-kafka": librdkafka,
+    "librdkafka": librdkafka,
+    "java": java,
+    "spark": spark,
+}
+"""The makers of settings, by client."""
+
+TEXTS: dict[str, Callable[[Access], str]] = {"kcat": kcat, "franz-go": franz_go, "sarama": sarama}
+"""Those of clients whose settings are text."""

@@ -1,0 +1,172 @@
+"""A broker secured in one line, and clients with the settings that `client_config` and `kmini client-config` give."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kmini import Broker, Cluster
+from kmini.cli import kmini
+from kmini.client import Client, Sasl
+from kmini.client.client_config import kcat
+from kmini.protocol.errors import SaslAuthenticationFailed
+from support.java_clients import JavaClients
+from support.server_process import ServerProcess, kmini_command
+
+PASSWORD = 'wonder "land" \\ 1'
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "TLS": {"tls": "auto"},
+    "mutual TLS": {"tls": "mutual", "acls": ["alice All topic:orders"]},
+    "PLAIN": {"sasl": "PLAIN", "users": {"alice": PASSWORD}},
+    "SCRAM over TLS": {
+        "tls": "auto",
+        "sasl": "SCRAM-SHA-256",
+        "users": {"alice": PASSWORD, "bob": "builder"},
+        "acls": ["alice Write topic:orders", "alice Describe topic:ord*", "bob Read topic:*"],
+    },
+    "mutual TLS and a drawn password": {"tls": "mutual", "sasl": "SCRAM-SHA-512"},
+}
+
+
+@contextmanager
+def secured(way: str, brokers: int) -> Iterator[tuple[Broker | Cluster, str | None]]:
+    """A broker, or a cluster, with the topic orders, and the user to be; None for the first."""
+    user = "alice" if "acls" in WAYS[way] else None
+    if brokers == 1:
+        with Broker(topics=["orders"], **WAYS[way]) as broker:
+            yield broker, user
+    else:
+        with Cluster(brokers, topics={"orders": {"replication_factor": brokers}}, **WAYS[way]) as cluster:
+            yield cluster, user
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+@pytest.mark.parametrize("way", WAYS)
+def test_python_clients_come_in_with_what_client_config_says(way: str, brokers: int) -> None:
+    from aiokafka import AIOKafkaProducer
+    from confluent_kafka import Producer
+    from kafka import KafkaProducer
+
+    async def produce(settings: dict[str, Any]) -> None:
+        async with AIOKafkaProducer(**settings) as producer:
+            await producer.send_and_wait("orders", b"aiokafka")
+
+    with secured(way, brokers) as (broker, user):
+        kafka_python = KafkaProducer(**broker.client_config("kafka-python", user), enable_idempotence=False)
+        kafka_python.send("orders", b"kafka-python").get(30)
+        kafka_python.close()
+        librdkafka = Producer(broker.client_config("confluent-kafka", user))
+        librdkafka.produce("orders", b"librdkafka")
+        assert librdkafka.flush(30) == 0
+        asyncio.run(produce(broker.client_config("aiokafka", user)))
+        values = [record.value for record in broker.records("orders")]
+        assert values == [b"kafka-python", b"librdkafka", b"aiokafka"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_javas_client_comes_in_with_what_client_config_says(way: str, java_clients: JavaClients) -> None:
+    with secured(way, 1) as (broker, user):
+        settings = {name.replace(".", "_"): text for name, text in broker.client_config("java", user).items()}
+        at = settings.pop("bootstrap_servers")
+        with java_clients.producer(at, **settings, enable_idempotence="false") as producer:
+            assert producer.send("orders", "java") == 0
+
+
+def test_kcat_comes_in_with_what_client_config_says() -> None:
+    if shutil.which("kcat") is None:
+        pytest.skip("kcat is not installed")
+    with secured("mutual TLS", 1) as (broker, user):
+        assert broker._security is not None
+        options = shlex.split(kcat(broker._security.access(broker.bootstrap_servers, user)))
+        command = ["kcat", *options, "-P", "-t", "orders"]
+        finished = subprocess.run(command, input=b"kcat", capture_output=True, timeout=60, check=False)
+        assert finished.returncode == 0, finished.stderr
+        assert [record.value for record in broker.records("orders")] == [b"kcat"]
+
+
+def test_a_user_without_the_right_is_refused_and_one_with_another_password_does_not_come_in() -> None:
+    from kafka import KafkaProducer
+    from kafka.errors import TopicAuthorizationFailedError
+
+    with secured("SCRAM over TLS", 1) as (broker, _):
+        bob = KafkaProducer(**broker.client_config("kafka-python", "bob"), enable_idempotence=False)
+        with pytest.raises(TopicAuthorizationFailedError):
+            bob.send("orders", b"his").get(30)
+        bob.close()
+        settings = broker.client_config("aiokafka", "bob")
+        with pytest.raises(SaslAuthenticationFailed):
+            asyncio.run(metadata_as(Sasl(settings["sasl_mechanism"], "bob", "wrong"), settings))
+
+
+async def metadata_as(sasl: Sasl, settings: dict[str, Any]) -> None:
+    async with Client(settings["bootstrap_servers"], sasl=sasl, tls=settings["ssl_context"]) as client:
+        await client.metadata()
+
+
+def test_clients_go_on_to_trust_a_broker_that_starts_again_with_its_data(tmp_path: Path) -> None:
+    from kafka import KafkaAdminClient
+
+    with Broker(tls="mutual", data_dir=tmp_path) as broker:
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+        settings = broker.client_config("kafka-python", "alice")
+        broker.stop()
+        broker.start()
+        KafkaAdminClient(**settings).close()
+    with Broker(tls="mutual", data_dir=tmp_path, port=port):
+        KafkaAdminClient(**settings).close()
+    secrets = [path for path in tmp_path.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+    assert len(secrets) == 2, "the authority's and alice's"
+    assert all(stat.S_IMODE(os.stat(path).st_mode) == 0o600 for path in secrets)
+
+
+def test_users_and_rules_are_there_again_after_a_reset() -> None:
+    from kafka import KafkaAdminClient
+
+    with secured("PLAIN", 1) as (broker, _), secured("SCRAM over TLS", 1) as (other, user):
+        for each in (broker, other):
+            each.reset()
+            KafkaAdminClient(**each.client_config("kafka-python", user)).close()
+
+
+def test_kmini_serve_writes_what_our_commands_and_client_config_take(tmp_path: Path) -> None:
+    options = ["--tls", "mutual", "--user", "alice", "--user", f"bob:{PASSWORD}", "--topic", "orders:1"]
+    rules = ["--acl", "alice All topic:*", "--acl", "bob Describe topic:*"]
+    log = tmp_path / "log"
+    server = ServerProcess([*kmini_command(tmp_path / "data", {}), *options, *rules], log, has_tls=True)
+    try:
+        asks = ["-b", server.bootstrap_servers, "--command-config"]
+        alice, bob = (str(tmp_path / "data" / "security" / f"{name}.properties") for name in ("alice", "bob"))
+        produced = CliRunner().invoke(kmini, ["produce", "orders", *asks, alice], input="hers\n")
+        assert produced.exit_code == 0, produced.output
+        refused = CliRunner().invoke(kmini, ["produce", "orders", *asks, bob], input="his\n")
+        assert (refused.exit_code, "TOPIC_AUTHORIZATION_FAILED" in refused.output) == (1, True), refused.output
+        assert f"--command-config {alice}" in log.read_text()
+        told = CliRunner().invoke(kmini, ["client-config", "aiokafka", *asks, bob])
+        assert told.exit_code == 0, told.output
+        config: dict[str, Any] = {}
+        exec(told.stdout, config)
+        asyncio.run(described(config["config"]))
+        assert PASSWORD not in log.read_text()
+    finally:
+        server.stop()
+
+
+async def described(settings: dict[str, Any]) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    admin = AIOKafkaAdminClient(**settings)
+    await admin.start()
+    assert "orders" in await admin.list_topics()
+    await admin.close()
