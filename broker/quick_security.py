@@ -228,7 +228,7 @@ def _one_of(argument: str, value: Any, choices: Sequence[str]) -> str:
         return ""
     if value not in choices:
         raise ValueError(f"{argument}={value!r}: must be one of {', '.join(choices)}, or None")
-    return value
+    return str(value)
 
 
 def _sequence(argument: str, value: Any) -> Sequence[str]:
