@@ -410,6 +410,9 @@ class BrokerServer:
 
     def update_config(self, config: BrokerConfig) -> None:
         """Put other settings in force."""
+        stores = self.config.current.per_listener
         self.config.current = config
+        if config.per_listener != stores:
+            self.server.renew_tls()
         self.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
         self.replica_manager.settings_changed()

@@ -5,9 +5,10 @@ What it says becomes Kafka's settings, users and ACLs as an administrator would 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from .security.resources import AclOperation, PatternType, PermissionType, Princ
 from .security.security_settings import LISTENER_PREFIX, PLAIN, STANDARD_AUTHORIZERS, offered_mechanisms
 
 if TYPE_CHECKING:
+    from .broker import BrokerServer
     from .controller.controller import Controller
     from .settings.broker_config import BrokerConfig
 
@@ -28,6 +30,8 @@ DEFAULT_USER = "user"
 BROKERS = "kmini-brokers"
 """The user that brokers are to each other."""
 ITERATIONS = 4_096
+RENEWED_AFTER_S = 6 * 3600
+"""Certificates are good for a day."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -56,6 +60,7 @@ class QuickSecurity:
         self._hosts = [*LOOPBACK, *([] if host in (*LOOPBACK, "0.0.0.0", "::") else [host])]
         self._brokers_password = drawn_password()
         self._folder: Path | None = None
+        self._renewal: asyncio.TimerHandle | None = None
         if self.tls:
             from ..client.made_certificates import Authority
 
@@ -127,7 +132,33 @@ class QuickSecurity:
         """The configuration with a new certificate."""
         if not self.tls:
             return config
-        return config.replace(**{key.replace(".", "_"): text for key, text in self._keys().items()})
+        new: dict[str, Any] = {key.replace(".", "_"): text for key, text in self._keys().items()}
+        if config.static is not None:
+            new["static"] = config.static.replace(**new)
+        return config.replace(**new)
+
+    def keep_renewed(self, brokers: Callable[[], Iterable[BrokerServer]]) -> None:
+        """Give these brokers new certificates from time to time, on the running event loop, until `end`."""
+
+        def renew() -> None:
+            self.renew(brokers())
+            self.keep_renewed(brokers)
+
+        self.end()
+        if self.tls:
+            self._renewal = asyncio.get_running_loop().call_later(RENEWED_AFTER_S, renew)
+
+    def renew(self, brokers: Iterable[BrokerServer]) -> None:
+        """Give brokers new certificates; connections stay."""
+        for broker in brokers:
+            broker.config.current = self.renewed(broker.config.current)
+            broker.server.renew_tls()
+
+    def end(self) -> None:
+        """Renew no more."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
 
     def create(self, controller: Controller, data_dir: str) -> None:
         """Create the users of SCRAM and the access rules, and keep the authority in the data directory. Raises

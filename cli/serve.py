@@ -335,7 +335,10 @@ async def _serve(
         if ports is None or not ports.runs_files:
             say_ready()
         addresses = ",".join(broker.server.listeners[0].address for broker in served.brokers)
-        client_properties = [] if security is None else security.write_client_properties(addresses)
+        client_properties: list[str] = []
+        if security is not None:
+            client_properties = security.write_client_properties(addresses)
+            security.keep_renewed(lambda: served.brokers)
         if not environment.is_read:
             show_first_steps(served.brokers[0], client_properties)
         if port_file is not None:

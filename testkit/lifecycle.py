@@ -65,6 +65,8 @@ class Lifecycle(Generic[Table]):
         core.before_open = self._place_faults
         running = self._table(core)
         await core.start(before_open=lambda: self._prepare(running))
+        if self._security is not None:
+            self._security.keep_renewed(core.brokers.values)
         self.configs = core.configs  # after a restart the brokers listen on the ports that clients know
         if self.registry is not None:
             try:
@@ -76,6 +78,8 @@ class Lifecycle(Generic[Table]):
 
     async def finish(self, running: Table, *, keeps_data: bool) -> None:
         """Stop what `begin` has started."""
+        if self._security is not None:
+            self._security.end()
         try:
             if self.registry is not None:
                 await self.registry.end()

@@ -14,7 +14,7 @@ from ...storage.config_key import MAX_INT, ConfigType, Rule, shorten, split_list
 
 if TYPE_CHECKING:
     from ..security.security_settings import SaslSettings
-    from ..security.tls import TlsSettings
+    from ..security.tls import ListenerTls
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -49,7 +49,7 @@ class Listener(NamedTuple):
     """Host and port that its clients are told; None for those at which they arrived."""
     sasl: SaslSettings | None = None
     """How its clients authenticate; None without SASL."""
-    tls: TlsSettings | None = None
+    tls: ListenerTls | None = None
     """Keys and rules of TLS; None without TLS."""
 
     @property

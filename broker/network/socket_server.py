@@ -15,7 +15,7 @@ from ...protocol.errors import AnswerError
 from ...protocol.framing import ReceiveBuffer
 from ..api.registry import Handler, served
 from ..clock import Timer
-from ..security.security_settings import sasl_settings, tls_settings
+from ..security.security_settings import listener_tls, sasl_settings
 from .advertised_addresses import AdvertisedAddresses
 from .client_hints import ClientHints
 from .connection import Connection, address_of
@@ -108,7 +108,7 @@ class Server:
             _set_buffers(listening, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
             host, port = address_of(listening.getsockname())
             advertised = config.advertised_listeners.get(name)
-            sasl, tls = sasl_settings(config, name), tls_settings(config, name)
+            sasl, tls = sasl_settings(config, name), listener_tls(lambda: self.services.config.current, name)
             listener = Listener(name, host, port, advertised, sasl, tls)
             self.listeners.append(listener)
             accept = partial(Connection, self, listener)
@@ -138,6 +138,12 @@ class Server:
         self._memory_network.connect(
             client, Connection(self, listener), client_name=(host, 0), server_name=(host, listener.port)
         )
+
+    def renew_tls(self) -> None:
+        """Read the stores of listeners with TLS again, for handshakes from now on."""
+        for listener in self.listeners:
+            if listener.tls is not None:
+                listener.tls.renew()
 
     async def stop(self) -> None:
         """Accept no more connections, end the requests that wait, give the others GRACE_MS to finish, and hang up."""

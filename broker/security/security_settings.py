@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ...storage.config_key import shorten, split_list
@@ -13,7 +13,7 @@ from .resources import Principal
 
 if TYPE_CHECKING:
     from ...protocol.jaas import LoginModule
-    from .tls import TlsSettings
+    from .tls import ListenerTls, TlsSettings
 
 PLAIN = "PLAIN"
 
@@ -28,30 +28,30 @@ STANDARD_AUTHORIZERS = (
 )
 """Kafka's authorizers that kmini's own stands for: that of this release, and that of releases with ZooKeeper."""
 
+_STORES = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""Those that may change while the broker runs, for one listener (KIP-226)."""
+
 _PER_LISTENER = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
     "sasl.server.max.receive.size",
-    *(
-        f"ssl.{key}"
-        for key in (
-            "cipher.suites",
-            "client.auth",
-            "enabled.protocols",
-            "key.password",
-            "keystore.certificate.chain",
-            "keystore.key",
-            "keystore.location",
-            "keystore.password",
-            "keystore.type",
-            "principal.mapping.rules",
-            "truststore.certificates",
-            "truststore.location",
-            "truststore.password",
-            "truststore.type",
-        )
-    ),
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.principal.mapping.rules",
+    *_STORES,
 )
 """Keys that may stand behind a listener's name."""
 
@@ -113,6 +113,11 @@ def is_listener_setting(name: str) -> bool:
     return name.startswith(LISTENER_PREFIX) and name.endswith(tuple("." + key for key in _PER_LISTENER))
 
 
+def names_a_store(name: str) -> bool:
+    """Whether `name` is a setting of the key store or the trust store of a single listener."""
+    return name.startswith(LISTENER_PREFIX) and name.endswith(tuple("." + key for key in _STORES))
+
+
 def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
     """The SASL settings of the listener of this name; None for one without authentication.
 
@@ -160,6 +165,21 @@ def tls_settings(config: SecurityConfig, listener: str) -> TlsSettings | None:
         return _find(config, listener, "", key, value if isinstance(value, str) else ",".join(value))
 
     return of(find)
+
+
+def listener_tls(config: Callable[[], SecurityConfig], listener: str) -> ListenerTls | None:
+    """The TLS of the listener of this name, by the settings that `config` returns whenever it is renewed; None for one
+    without TLS. Raises ValueError, without quoting secrets."""
+    if config().listener_security_protocol_map[listener] not in TLS_PROTOCOLS:
+        return None
+    from .tls import ListenerTls  # see above
+
+    def make() -> TlsSettings:
+        settings = tls_settings(config(), listener)
+        assert settings is not None
+        return settings
+
+    return ListenerTls(listener, make)
 
 
 def login_module(config: SecurityConfig, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:

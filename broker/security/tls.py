@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import ssl
+import time
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...client.key_stores import Find, load_keys, load_trusted
@@ -15,10 +18,15 @@ from ...storage.config_key import shorten, split_list
 from ..network.peer_log import PeerLog
 from .resources import ANONYMOUS, Principal
 
+log = logging.getLogger("kmini.broker")
 peer_log = PeerLog(logging.getLogger("kmini.connection"))
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+LOOK_S = 1.0
+"""Seconds between two looks whether the files of stores have changed."""
 
 
 class TlsSettings(NamedTuple):
@@ -26,12 +34,67 @@ class TlsSettings(NamedTuple):
 
     context: ssl.SSLContext
     rules: MappingRules
+    files: tuple[str, ...]
+    """The stores that are files."""
 
     def principal_of(self, certificate: dict[str, object] | None) -> Principal:
         """The principal of a client with this certificate, as `SSLObject.getpeercert` tells it."""
         if not certificate:
             return ANONYMOUS
         return Principal.user(self.rules.name_of(distinguished_name(certificate)))
+
+
+class ListenerTls:
+    """The TLS of a listener, whose stores may be replaced while it accepts: handshakes that begin afterwards use the
+    new ones, and connections stay. A store's file that has changed is noticed at the next handshake."""
+
+    def __init__(self, listener: str, make: Callable[[], TlsSettings]) -> None:
+        """`make` makes the settings as they are now. Raises ValueError as that does."""
+        self._listener = listener
+        self._make = make
+        self._current = make()
+        self._states = _states_of(self._current.files)
+        self._next_look_s = time.monotonic() + LOOK_S
+        self.context = self._current.context
+        """For the server, which keeps it."""
+        self.context.sni_callback = self._begin
+
+    def principal_of(self, certificate: dict[str, object] | None) -> Principal:
+        """See TlsSettings."""
+        return self._current.principal_of(certificate)
+
+    def renew(self) -> None:
+        """Use the settings as they are now; where these cannot be used, go on with those before, and say why."""
+        try:
+            self._current = self._make()
+        except ValueError as error:
+            log.warning("the listener %s goes on with the TLS that it had: %s", self._listener, error)
+        else:
+            log.info("the listener %s has read its stores for TLS again", self._listener)
+        self._states = _states_of(self._current.files)
+
+    def _begin(self, secured: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called by OpenSSL when a client has said hello, whether or not it names a host."""
+        now_s = time.monotonic()
+        if self._current.files and now_s >= self._next_look_s:
+            self._next_look_s = now_s + LOOK_S
+            if _states_of(self._current.files) != self._states:
+                self.renew()
+        if self._current.context is not context:
+            secured.context = self._current.context
+
+
+def _states_of(files: Iterable[str]) -> list[tuple[int, int] | None]:
+    """Time of change and size of each file; None for one that is not there."""
+    states: list[tuple[int, int] | None] = []
+    for path in files:
+        try:
+            found = os.stat(path)
+        except OSError:
+            states.append(None)
+        else:
+            states.append((found.st_mtime_ns, found.st_size))
+    return states
 
 
 def tls_settings(find: Find) -> TlsSettings:
@@ -48,8 +111,9 @@ def tls_settings(find: Find) -> TlsSettings:
     if context.verify_mode is not ssl.CERT_NONE:
         load_trusted(context, find, ssl.Purpose.CLIENT_AUTH)
     name, text = find("ssl.principal.mapping.rules")
+    locations = [find("ssl.keystore.location")[1], find("ssl.truststore.location")[1]]
     try:
-        return TlsSettings(context, MappingRules(text))
+        return TlsSettings(context, MappingRules(text), tuple(filter(None, locations)))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 

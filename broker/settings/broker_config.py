@@ -48,7 +48,7 @@ from ..network.listeners import (
     Endpoint,
     check_listeners,
 )
-from ..security.security_settings import check_security, is_listener_setting
+from ..security.security_settings import check_security, is_listener_setting, names_a_store
 from .group_settings import BrokerGroupSettings
 from .ignored_keys import is_ignored
 from .replica_selectors import LEADER_ONLY, RACK_AWARE
@@ -172,7 +172,7 @@ class BrokerConfig(BrokerGroupSettings):
     ssl_keystore_type: str = key(STRING, "JKS", ANY,
         "The format of the key store: PEM or PKCS12. With listener.name.<listener>. before it, as all settings of TLS, "
         "that of this listener.",
-        differs="Java's own format has to be converted, and the stores are read at the start only")
+        differs="Java's own format has to be converted, and a file that changes is read again without being told")
     ssl_keystore_location: str | None = key(STRING, None, ANY,
         "The file with the private key and the certificates of the broker.")
     ssl_keystore_password: str | None = key(PASSWORD, None, ANY,
@@ -451,9 +451,11 @@ class BrokerConfig(BrokerGroupSettings):
         Keys without meaning here are kept, to be told. Raises ValueError naming key, value and rule.
         """
         static = self.static or self
-        values, topic_defaults = {}, {}
+        values, topic_defaults, stores = {}, {}, {}
         for name, text in (*for_all.items(), *for_this.items()):
             line = BROKER_KEYS.get(name)
+            if names_a_store(name):
+                stores[name] = text
             if isinstance(line, TopicDefault):
                 value = line.in_topic_units(line.parse(text, may_be_unset=False))
                 topic_defaults[line.topic_key.attribute] = value
@@ -462,6 +464,9 @@ class BrokerConfig(BrokerGroupSettings):
         log_config = static.log_config.replace(**topic_defaults) if topic_defaults else static.log_config
         config = static.replace(log_config=log_config, for_all=for_all, for_this=for_this, static=static, **values)
         config._check_rules_between_settings()
+        if stores:
+            config = config.replace(per_listener={**static.per_listener, **stores})
+            check_security(config)
         return config
 
     def _check_rules_between_settings(self) -> None:

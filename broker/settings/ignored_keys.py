@@ -7,6 +7,8 @@ described and changed although they have no effect stand in the table of `broker
 
 from typing import NamedTuple
 
+from ..security.security_settings import LISTENER_PREFIX
+
 
 class Family(NamedTuple):
     """Keys that have no effect for one reason."""
@@ -129,8 +131,6 @@ DYNAMIC = _names("""
     ssl.trustmanager.algorithm
 """)
 """Keys without effect that Kafka 4.3 changes while it runs, by their bare names. With a listener's prefix all are."""
-
-LISTENER_PREFIX = "listener.name."
 
 
 def why_ignored(name: str) -> str | None:

@@ -19,6 +19,7 @@ from ...protocol.messages.describe_configs import (
 )
 from ...storage.config_key import OWN_PREFIX, READ_ONLY, ConfigKey
 from ...storage.log_config import LogConfig, topic_key
+from ..security.security_settings import names_a_store
 from .broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
 from .group_config import GroupConfig, defaults_of_groups
 from .ignored_keys import can_be_changed
@@ -72,7 +73,12 @@ class Setting(NamedTuple):
 
 def is_sensitive(name: str) -> bool:
     """Whether a value under this key must not be shown: the key of a topic or a broker is a secret, or is unknown."""
-    return _is_sensitive(LogConfig.KEYS.get(name) or BROKER_KEYS.get(name))
+    return _is_sensitive(LogConfig.KEYS.get(name) or _line_of(name))
+
+
+def _line_of(name: str) -> ConfigKey | None:
+    """The line of a broker's key, or of that which a listener's key store or trust store stands for."""
+    return BROKER_KEYS.get(name[name.rindex(".ssl.") + 1 :] if names_a_store(name) else name)
 
 
 def _is_sensitive(key: ConfigKey | None) -> bool:
@@ -113,13 +119,14 @@ def broker_settings(broker: BrokerConfig) -> Iterator[Setting]:
         yield Setting(line.name, broker.text_of(line.name), line.dynamic == READ_ONLY, line, places, line.name)
     for name in {**broker.for_this, **broker.for_all}:
         if name not in BROKER_KEYS:
-            yield Setting(name, None, not can_be_changed(name), None, [*_broker_places((name,), broker)], name)
+            places = [*_broker_places((name,), broker)]
+            yield Setting(name, places[0].value, not can_be_changed(name), _line_of(name), places, name)
 
 
 def settings_for_all_brokers(broker: BrokerConfig) -> Iterator[Setting]:
     """The settings that were made for all brokers while they ran."""
     for name, text in broker.for_all.items():
-        line = BROKER_KEYS.get(name)
+        line = _line_of(name)
         is_read_only = line.dynamic == READ_ONLY if line else not can_be_changed(name)
         value = _shown(line, text)
         yield Setting(name, value, is_read_only, line, [Place(name, value, DYNAMIC_DEFAULT_BROKER_CONFIG)], name)
@@ -134,7 +141,7 @@ def _broker_places(names: Sequence[str], broker: BrokerConfig) -> Iterator[Place
     ):
         for name in names:
             if name in layer:
-                yield Place(name, _shown(BROKER_KEYS.get(name), layer[name]), source)
+                yield Place(name, _shown(_line_of(name), layer[name]), source)
     for name in names:
         line = BROKER_KEYS.get(name)
         if line is not None and line.default is not None:

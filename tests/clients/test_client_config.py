@@ -6,6 +6,8 @@ import asyncio
 import os
 import shlex
 import shutil
+import socket
+import ssl
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from kmini.client import Client, Sasl
 from kmini.client.client_config import kcat
 from kmini.protocol.errors import SaslAuthenticationFailed
 from support.java_clients import JavaClients
-from support.server_process import ServerProcess, kmini_command
+from support.server_process import API_VERSIONS_V0, ServerProcess, kmini_command
 
 PASSWORD = 'wonder "land" \\ 1'
 WAYS: dict[str, dict[str, Any]] = {
@@ -129,6 +131,29 @@ def test_clients_go_on_to_trust_a_broker_that_starts_again_with_its_data(tmp_pat
     secrets = [path for path in tmp_path.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
     assert len(secrets) == 2, "the authority's and alice's"
     assert all(stat.S_IMODE(os.stat(path).st_mode) == 0o600 for path in secrets)
+
+
+def test_made_certificates_are_renewed_and_connections_stay() -> None:
+    with Broker(tls="auto") as broker:
+        settings = broker.client_config("aiokafka")
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+
+        def connected() -> ssl.SSLSocket:
+            plain = socket.create_connection((host, int(port)), 30)
+            secured: ssl.SSLSocket = settings["ssl_context"].wrap_socket(plain, server_hostname="localhost")
+            return secured
+
+        def serial(of: ssl.SSLSocket) -> object:
+            return (of.getpeercert() or {})["serialNumber"]
+
+        with connected() as before, connected() as same:
+            assert serial(before) == serial(same)
+            assert broker._security is not None
+            broker._security.renew(broker._operations.running)
+            with connected() as after:
+                assert serial(after) != serial(before)
+            before.sendall(API_VERSIONS_V0)
+            assert len(before.recv(4096)) > 8
 
 
 def test_users_and_rules_are_there_again_after_a_reset() -> None:
