@@ -18,7 +18,7 @@ from ..protocol import scram
 from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
 from .security.acls import AclBinding, check_can_be_created
 from .security.resources import AclOperation, PatternType, PermissionType, Principal, ResourceType
-from .security.security_settings import LISTENER_PREFIX, PLAIN, STANDARD_AUTHORIZERS, offered_mechanisms
+from .security.security_settings import LISTENER_PREFIX, OAUTHBEARER, PLAIN, STANDARD_AUTHORIZERS, password_mechanisms
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TLS = ("auto", "mutual")
 DEFAULT_USER = "user"
+SCRAM = "SCRAM-SHA-512"
 BROKERS = "kmini-brokers"
 """The user that brokers are to each other."""
 ITERATIONS = 4_096
@@ -52,7 +53,10 @@ class QuickSecurity:
         their passwords; without users there is one, whose password is drawn. `acls` are rules as "alice Write
         topic:orders". Raises ValueError, TypeError, and ImportError without the package cryptography."""
         self.tls = _one_of("tls", tls, TLS)
-        self.mechanism = _one_of("sasl", sasl.upper() if isinstance(sasl, str) else sasl, offered_mechanisms())
+        mechanisms = (*password_mechanisms(), OAUTHBEARER)
+        self.mechanism = _one_of("sasl", sasl.upper() if isinstance(sasl, str) else sasl, mechanisms)
+        self.token_endpoint = ""
+        """Where clients get tokens for OAUTHBEARER, once there is an issuer."""
         self.users = self._users(users)
         self.acls = None if acls is None else [parse_acl(text) for text in _sequence("acls", acls)]
         if self.acls is not None and not (self.mechanism or self.tls == "mutual"):
@@ -99,15 +103,20 @@ class QuickSecurity:
         brokers = "ANONYMOUS"  # they have no certificates; a client without one does not come in
         if self.mechanism:
             brokers = BROKERS
-            prefix = f"{LISTENER_PREFIX}{self.protocol.lower()}.{self.mechanism.lower()}"
+            prefix = f"{LISTENER_PREFIX}{self.protocol.lower()}.{self._of_brokers.lower()}"
             settings |= {
-                "sasl.enabled.mechanisms": self.mechanism,
-                "sasl.mechanism.inter.broker.protocol": self.mechanism,
+                "sasl.enabled.mechanisms": ",".join(dict.fromkeys([self.mechanism, self._of_brokers])),
+                "sasl.mechanism.inter.broker.protocol": self._of_brokers,
                 f"{prefix}.sasl.jaas.config": self._login_module(),
             }
         if self.acls is not None:
             settings |= {"authorizer.class.name": STANDARD_AUTHORIZERS[0], "super.users": f"User:{brokers}"}
         return settings
+
+    @property
+    def _of_brokers(self) -> str:
+        """The mechanism by which brokers log in to each other: they have no tokens."""
+        return SCRAM if self.mechanism == OAUTHBEARER else self.mechanism
 
     def _keys(self) -> dict[str, str]:
         signed = self._authority.sign("kmini", self._hosts)
@@ -124,7 +133,19 @@ class QuickSecurity:
         return f"{' '.join(words)};"
 
     def _passwords(self) -> dict[str, str]:
-        return {**self.users, BROKERS: self._brokers_password}
+        """Those that the broker knows: with OAUTHBEARER, the issuer has those of the users."""
+        users = {} if self.mechanism == OAUTHBEARER else self.users
+        return {**users, BROKERS: self._brokers_password}
+
+    def trust_issuer(self, config: BrokerConfig, name: str, keys: str, endpoint: str, audience: str) -> BrokerConfig:
+        """The configuration with the issuer of this name, whose keys and token endpoint have these URLs, and whose
+        tokens are for this audience."""
+        self.token_endpoint = endpoint
+        return config.replace(
+            sasl_oauthbearer_expected_issuer=name,
+            sasl_oauthbearer_expected_audience=(audience,),
+            sasl_oauthbearer_jwks_endpoint_url=keys,
+        )
 
     # --- when brokers start
 
@@ -167,7 +188,7 @@ class QuickSecurity:
         if self.tls:
             self._authority.keep(self._folder)
         if self.mechanism and self.mechanism != PLAIN:
-            mechanism = scram.MECHANISMS[self.mechanism]
+            mechanism = scram.MECHANISMS[self._of_brokers]
             credentials = {}
             for name, password in self._passwords().items():
                 salt = secrets.token_bytes(16)
@@ -192,6 +213,7 @@ class QuickSecurity:
                 access = access._replace(certificate=str(self._certificate_of(name)))
         if self.mechanism:
             access = access._replace(mechanism=self.mechanism, user=name, password=self.users[name])
+            access = access._replace(token_endpoint=self.token_endpoint)
         return access
 
     def write_client_properties(self, bootstrap_servers: str) -> list[str]:

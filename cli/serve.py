@@ -396,6 +396,8 @@ def _security(
 
     if "listeners" in properties:
         raise click.UsageError("--tls, --sasl, --user and --acl make the listener: leave listeners unset")
+    if (sasl or "").upper() == "OAUTHBEARER":
+        raise click.UsageError("--sasl OAUTHBEARER: no issuer is here; docs/security.md has the settings")
     passwords = {name: text or drawn_password() for name, _, text in (user.partition(":") for user in users)}
     try:
         security = QuickSecurity(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
 
 class Access(NamedTuple):
@@ -23,6 +27,8 @@ class Access(NamedTuple):
     mechanism: str = ""
     user: str = ""
     password: str = ""
+    token_endpoint: str = ""
+    """The URL at which user and password get a token, for OAUTHBEARER."""
 
     def __repr__(self) -> str:
         return f"Access({self.bootstrap_servers}, {self.protocol}, {self.user})"  # without the password
@@ -39,7 +45,15 @@ def java(access: Access) -> dict[str, str]:
         settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": access.authority}
     if access.certificate:
         settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": access.certificate}
-    if access.mechanism:
+    if access.mechanism == "OAUTHBEARER":
+        options = f"clientId={quoted(access.user)} clientSecret={quoted(access.password)}"
+        settings |= {
+            "sasl.mechanism": access.mechanism,
+            "sasl.jaas.config": f"{OAUTH}.OAuthBearerLoginModule required {options};",
+            "sasl.login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
+            "sasl.oauthbearer.token.endpoint.url": access.token_endpoint,
+        }
+    elif access.mechanism:
         module = PLAIN_MODULE if access.mechanism == "PLAIN" else SCRAM_MODULE
         options = f"username={quoted(access.user)} password={quoted(access.password)}"
         settings |= {"sasl.mechanism": access.mechanism, "sasl.jaas.config": f"{module} required {options};"}
@@ -58,7 +72,15 @@ def librdkafka(access: Access) -> dict[str, str]:
         settings["ssl.ca.location"] = access.authority
     if access.certificate:
         settings |= {"ssl.certificate.location": access.certificate, "ssl.key.location": access.certificate}
-    if access.mechanism:
+    if access.mechanism == "OAUTHBEARER":
+        settings |= {
+            "sasl.mechanism": access.mechanism,
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": access.user,
+            "sasl.oauthbearer.client.secret": access.password,
+            "sasl.oauthbearer.token.endpoint.url": access.token_endpoint,
+        }
+    elif access.mechanism:
         settings |= {
             "sasl.mechanism": access.mechanism,
             "sasl.username": access.user,
@@ -74,6 +96,9 @@ def kafka_python(access: Access) -> dict[str, Any]:
         settings["ssl_cafile"] = access.authority
     if access.certificate:
         settings |= {"ssl_certfile": access.certificate, "ssl_keyfile": access.certificate}
+    if access.mechanism == "OAUTHBEARER":
+        base = _token_provider("kafka.net.sasl.oauth", "kafka.sasl.oauth", "kafka.oauth")
+        settings["sasl_oauth_token_provider"] = type("Tokens", (base,), {"token": lambda self: token_of(access)})()
     return settings
 
 
@@ -87,7 +112,38 @@ def aiokafka(access: Access) -> dict[str, Any]:
         if access.certificate:
             context.load_cert_chain(access.certificate)
         settings["ssl_context"] = context
+    if access.mechanism == "OAUTHBEARER":
+
+        async def token(self: object) -> str:
+            return await asyncio.get_running_loop().run_in_executor(None, token_of, access)
+
+        base = _token_provider("aiokafka.abc")
+        settings["sasl_oauth_token_provider"] = type("Tokens", (base,), {"token": token})()
     return settings
+
+
+def _token_provider(*modules: str) -> type:
+    """The base class of objects that give a client its token: it has moved between releases of kafka-python."""
+    for module in modules:
+        try:
+            found: type = import_module(module).AbstractTokenProvider
+        except (ImportError, AttributeError):
+            continue
+        return found
+    raise ImportError(f"none of {', '.join(modules)} has AbstractTokenProvider")
+
+
+def token_of(access: Access) -> str:
+    """A token of the user, from the token endpoint. Raises OSError."""
+    import urllib.parse
+    import urllib.request
+
+    form = {"grant_type": "client_credentials", "client_id": access.user, "client_secret": access.password}
+    body = urllib.parse.urlencode(form).encode("ascii")
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(access.token_endpoint, body, timeout=30) as answer:
+        token: str = json.load(answer)["access_token"]
+        return token
 
 
 def as_python(access: Access, library: str) -> str:
@@ -105,7 +161,9 @@ def as_python(access: Access, library: str) -> str:
 
 def _of_python(access: Access) -> dict[str, Any]:
     settings: dict[str, Any] = {"bootstrap_servers": access.bootstrap_servers, "security_protocol": access.protocol}
-    if access.mechanism:
+    if access.mechanism == "OAUTHBEARER":
+        settings["sasl_mechanism"] = access.mechanism
+    elif access.mechanism:
         settings |= {
             "sasl_mechanism": access.mechanism,
             "sasl_plain_username": access.user,

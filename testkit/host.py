@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kmini.protocol.errors import InvalidState
-from kmini.testkit import argument_checks
+from kmini.testkit import argument_checks, installed
 from kmini.testkit.embedded_registry import embedded_registry
 from kmini.testkit.handle import DEADLINE_S, LONG_DEADLINE_S, Awaiting, Blocking, check_can_await
 from kmini.testkit.lifecycle import Lifecycle
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kmini.broker.quick_security import QuickSecurity
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.testkit.argument_checks import Topics
+    from kmini.testkit.embedded_issuer import EmbeddedIssuer
     from kmini.testkit.operations import Operations
 
 Table = TypeVar("Table", bound="Operations")
@@ -85,6 +86,7 @@ class Host(Blocking[Table], Generic[Table, Awaited]):
             prepare,
             self._place_faults,
             security=security,
+            issuer=_issuer(security, host),
             journal=_new_journal() if argument_checks.flag("journal", journal) else None,
             registry=embedded_registry(registry, registry_port, host),
         )
@@ -243,6 +245,20 @@ def quick_security(
     from kmini.broker.quick_security import QuickSecurity  # start-up time counts
 
     return QuickSecurity(tls, sasl, users, acls, host=host, data_dir=data_dir)
+
+
+def _issuer(security: QuickSecurity | None, host: str) -> EmbeddedIssuer | None:
+    """The issuer of tokens that OAUTHBEARER needs. Raises ImportError."""
+    if security is None or security.mechanism != "OAUTHBEARER":
+        return None
+    if absent := installed.missing(installed.OAUTH):
+        raise ImportError(
+            f"{', '.join(absent)} is not installed, which OAUTHBEARER needs: install kmini with its extras oauth and "
+            "http, as pip install '.[oauth,http]' in a clone does"
+        )
+    from kmini.testkit.embedded_issuer import EmbeddedIssuer  # start-up time counts
+
+    return EmbeddedIssuer(host, security.users)
 
 
 def settings_of(security: QuickSecurity | None, address: str) -> dict[str, str]:

@@ -8,6 +8,9 @@ from importlib.util import find_spec
 REGISTRY = ("h11", "avro", "google.protobuf", "jsonschema")
 """The modules that the extra "registry" brings."""
 
+OAUTH = ("joserfc", "h11")
+"""Those of the extras "oauth" and "http"."""
+
 
 def missing(modules: Iterable[str]) -> list[str]:
     """The modules that cannot be imported."""

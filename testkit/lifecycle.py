@@ -15,6 +15,7 @@ from kmini.testkit.operations import Operations
 
 if TYPE_CHECKING:
     from kmini.broker.quick_security import QuickSecurity
+    from kmini.testkit.embedded_issuer import EmbeddedIssuer
 
 Table = TypeVar("Table", bound=Operations)
 PlaceFaults = Callable[[BrokerServer], None]
@@ -32,6 +33,7 @@ class Lifecycle(Generic[Table]):
         place_faults: PlaceFaults,
         *,
         security: QuickSecurity | None = None,
+        issuer: EmbeddedIssuer | None = None,
         journal: RequestJournal | None = None,
         cluster_id: str = "",
         registry: EmbeddedRegistry | None = None,
@@ -43,6 +45,7 @@ class Lifecycle(Generic[Table]):
         """The configuration of each broker, once it runs with the ports that it has bound."""
         self._prepare = prepare
         self._security = security
+        self.issuer = issuer
         self._place_faults = place_faults
         self._journal = journal
         self._cluster_id = cluster_id
@@ -54,6 +57,9 @@ class Lifecycle(Generic[Table]):
         """Start; return the table of operations. Raises what a broker's start does."""
         if self._security is not None:
             self.configs = [self._security.renewed(config) for config in self.configs]
+            if self.issuer is not None:
+                await self.issuer.begin()
+                self.configs = [self.issuer.trusted(config, self._security) for config in self.configs]
         core = LocalCluster(
             self.configs,
             data_dir,
@@ -64,7 +70,12 @@ class Lifecycle(Generic[Table]):
         )
         core.before_open = self._place_faults
         running = self._table(core)
-        await core.start(before_open=lambda: self._prepare(running))
+        try:
+            await core.start(before_open=lambda: self._prepare(running))
+        except BaseException:
+            if self.issuer is not None:
+                await self.issuer.end()
+            raise
         if self._security is not None:
             self._security.keep_renewed(core.brokers.values)
         self.configs = core.configs  # after a restart the brokers listen on the ports that clients know
@@ -80,6 +91,8 @@ class Lifecycle(Generic[Table]):
         """Stop what `begin` has started."""
         if self._security is not None:
             self._security.end()
+        if self.issuer is not None:
+            await self.issuer.end()
         try:
             if self.registry is not None:
                 await self.registry.end()

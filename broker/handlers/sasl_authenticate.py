@@ -24,6 +24,8 @@ async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) 
             error_code=IllegalSaslState.code,
             error_message="SaslAuthenticate request received after successful authentication",
         )
+    if (preparation := session.preparation(request.auth_bytes)) is not None:
+        await preparation
     try:
         token = session.evaluate(request.auth_bytes)
     except AuthenticationFailed as failure:

@@ -109,6 +109,8 @@ class Server:
             host, port = address_of(listening.getsockname())
             advertised = config.advertised_listeners.get(name)
             sasl, tls = sasl_settings(config, name), listener_tls(lambda: self.services.config.current, name)
+            if sasl is not None and sasl.tokens is not None:
+                sasl.tokens.preparation("")
             listener = Listener(name, host, port, advertised, sasl, tls)
             self.listeners.append(listener)
             accept = partial(Connection, self, listener)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from .security_settings import SASL_PROTOCOLS, SecurityConfig, login_module, offered_mechanisms
+from .security_settings import SASL_PROTOCOLS, SecurityConfig, login_module, password_mechanisms
 
 if TYPE_CHECKING:
     from ...client import ConnectionSettings
@@ -35,7 +35,7 @@ def inter_broker_connection(config: InterBrokerConfig, client_id: str) -> Connec
     if config.listener_security_protocol_map[listener] not in SASL_PROTOCOLS:
         return ConnectionSettings(client_id=client_id)
     mechanism = config.sasl_mechanism_inter_broker_protocol.upper()
-    offered = offered_mechanisms()
+    offered = password_mechanisms()
     if mechanism not in offered:
         raise ValueError(f"sasl.mechanism.inter.broker.protocol={mechanism}: must be one of {offered}")
     name, module = login_module(config, listener, mechanism)

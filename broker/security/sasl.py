@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,7 +25,7 @@ from .resources import Principal
 from .sasl_exchange import AuthenticationFailed, Exchange
 from .sasl_plain import PlainExchange
 from .sasl_scram import ScramExchange
-from .security_settings import PLAIN, SaslSettings
+from .security_settings import OAUTHBEARER, PLAIN, SaslSettings
 
 if TYPE_CHECKING:
     from ..clock import Clock, Timer
@@ -98,6 +99,7 @@ class SaslSession:
         self._scram_credentials = scram_credentials
         self._exchange: Exchange | None = None
         self._expires_ms: int | None = None
+        self._session_ms = 0
         self._timer: Timer | None = None
 
     # --- time
@@ -151,15 +153,11 @@ class SaslSession:
     @property
     def may_start(self) -> bool:
         """Whether this state allows a SaslHandshake."""
-        return self.state is State.WAITING or (self.state is State.DONE and self._lifetime_ms > 0)
+        return self.state is State.WAITING or (self.state is State.DONE and self._session_ms > 0)
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         return self._settings.mechanisms
-
-    @property
-    def _lifetime_ms(self) -> int:
-        return self._settings.max_reauth_ms.get(self.mechanism, 0)
 
     # --- the exchange
 
@@ -177,8 +175,20 @@ class SaslSession:
     def _new_exchange(self, mechanism: str) -> Exchange:
         if mechanism == PLAIN:
             return PlainExchange(self._settings.plain_users)
+        if mechanism == OAUTHBEARER:
+            from .sasl_oauthbearer import OAuthBearerExchange  # most brokers take no tokens
+
+            assert self._settings.tokens is not None
+            return OAuthBearerExchange(self._settings.tokens.validate)
         kind = scram.MECHANISMS[mechanism]
         return ScramExchange(kind, lambda name: self._scram_credentials.get((name, kind.wire_code)))
+
+    def preparation(self, token: bytes) -> Awaitable[None] | None:
+        """What has to be awaited before a token is evaluated: keys that are fetched. Mostly None."""
+        tokens = self._settings.tokens
+        if self.mechanism != OAUTHBEARER or tokens is None:
+            return None
+        return tokens.preparation(bytes(token).partition(b"auth=Bearer ")[2].partition(b"\x01")[0].decode("latin-1"))
 
     def evaluate(self, token: bytes) -> bytes:
         """Take a token and return its answer; `state` tells whether it was the last token.
@@ -189,14 +199,14 @@ class SaslSession:
         try:
             answer = self._exchange.evaluate(token)
             if self._exchange.username is not None:
-                self._finish(Principal.user(self._exchange.username))
+                self._finish(Principal.user(self._exchange.username), self._exchange.expires_s)
         except AuthenticationFailed:
             self.state = State.FAILED
             self._exchange = None
             raise
         return answer
 
-    def _finish(self, principal: Principal) -> None:
+    def _finish(self, principal: Principal, expires_s: float | None) -> None:
         if self.principal not in (None, principal):
             raise AuthenticationFailed("Cannot change principals during re-authentication")
         self.principal = principal
@@ -204,14 +214,18 @@ class SaslSession:
         self.takes_tokens = False
         self._exchange = None
         self.end()
-        if self._lifetime_ms > 0:
-            self._expires_ms = self._clock.liveness_ms() + self._lifetime_ms
+        self._session_ms = self._settings.max_reauth_ms.get(self.mechanism, 0)
+        if expires_s is not None:  # the token's end and connections.max.reauth.ms, whichever is sooner (KIP-368)
+            left_ms = max(int((expires_s - time.time()) * 1000), 1)
+            self._session_ms = min(self._session_ms or left_ms, left_ms)
+        if self._session_ms > 0:
+            self._expires_ms = self._clock.liveness_ms() + self._session_ms
         self._connection.authenticated(principal, for_good=self._expires_ms is None)
 
     @property
     def session_lifetime_ms(self) -> int:
         """Milliseconds until a client that has just authenticated must do so again; 0 if it never must, or failed."""
-        return self._lifetime_ms if self.state is State.DONE else 0
+        return self._session_ms if self.state is State.DONE else 0
 
     async def wait_after_failure(self, failure: AuthenticationFailed) -> None:
         """Log a failure, then wait for `connection.failed.authentication.delay.ms`, which slows guessing down.

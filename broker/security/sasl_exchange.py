@@ -28,6 +28,9 @@ class Exchange(Protocol):
     def username(self) -> str | None:
         """The authenticated user; None until the exchange succeeds."""
 
+    expires_s: float | None
+    """When what the client has shown ends, in seconds since the epoch; None if it does not."""
+
     def evaluate(self, token: bytes) -> bytes:
         """Take a token of the client and return the answer. Raises AuthenticationFailed."""
 

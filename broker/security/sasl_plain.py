@@ -17,6 +17,7 @@ class PlainExchange:
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
         self.username: str | None = None
+        self.expires_s: float | None = None
 
     def evaluate(self, token: bytes) -> bytes:
         try:

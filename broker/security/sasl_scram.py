@@ -32,6 +32,7 @@ class ScramExchange:
         self._credential: scram.ScramCredential
         self._is_known = False
         self.username: str | None = None
+        self.expires_s: float | None = None
 
     def evaluate(self, token: bytes) -> bytes:
         try:

@@ -13,14 +13,22 @@ from .resources import Principal
 
 if TYPE_CHECKING:
     from ...protocol.jaas import LoginModule
+    from .bearer_tokens import Tokens
     from .tls import ListenerTls, TlsSettings
 
 PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
 
 LISTENER_PREFIX = "listener.name."
 
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
+
+TOKEN_HANDLERS = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+)
+"""Kafka's classes that check tokens: by the keys of an issuer, and unsecured ones. kmini's own stand for them."""
 
 STANDARD_AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -46,6 +54,14 @@ _PER_LISTENER = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.server.callback.handler.class",
     "sasl.server.max.receive.size",
     "ssl.cipher.suites",
     "ssl.client.auth",
@@ -74,6 +90,13 @@ class SecurityConfig(Protocol):
     sasl_enabled_mechanisms: tuple[str, ...]
     sasl_jaas_config: str | None
     sasl_server_max_receive_size: int
+    sasl_oauthbearer_jwks_endpoint_url: str | None
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int
+    sasl_oauthbearer_expected_audience: tuple[str, ...]
+    sasl_oauthbearer_expected_issuer: str | None
+    sasl_oauthbearer_clock_skew_seconds: int
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
     connections_max_reauth_ms: int
     authorizer_class_name: str
     super_users: str
@@ -83,7 +106,7 @@ class SecurityConfig(Protocol):
 class SaslSettings:
     """How the clients of one listener authenticate."""
 
-    __slots__ = ("max_reauth_ms", "max_receive_bytes", "mechanisms", "plain_users")
+    __slots__ = ("max_reauth_ms", "max_receive_bytes", "mechanisms", "plain_users", "tokens")
 
     def __init__(
         self,
@@ -91,6 +114,7 @@ class SaslSettings:
         plain_users: Mapping[str, str],
         max_reauth_ms: Mapping[str, int],
         max_receive_bytes: int,
+        tokens: Tokens | None = None,
     ) -> None:
         self.mechanisms = mechanisms
         self.plain_users = plain_users
@@ -99,10 +123,12 @@ class SaslSettings:
         """By mechanism: milliseconds until an authentication expires (KIP-368); 0 is never."""
         self.max_receive_bytes = max_receive_bytes
         """The largest frame in bytes before a client has authenticated."""
+        self.tokens = tokens
+        """What checks the tokens of OAUTHBEARER; None without that mechanism."""
 
 
-def offered_mechanisms() -> tuple[str, ...]:
-    """The names of the mechanisms by which clients may authenticate."""
+def password_mechanisms() -> tuple[str, ...]:
+    """The names of the mechanisms by which clients authenticate with a password."""
     from ...protocol.scram import MECHANISMS  # here, because listeners without authentication need no hashes
 
     return (PLAIN, *MECHANISMS)
@@ -129,7 +155,7 @@ def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
     mechanisms = tuple(item.strip().upper() for item in split_list(text))
     if not mechanisms:
         raise ValueError(f"{name}: the listener {listener} needs at least one mechanism")
-    offered = offered_mechanisms()
+    offered = (*password_mechanisms(), OAUTHBEARER)
     for mechanism in mechanisms:
         if mechanism not in offered:
             raise ValueError(f"{name}={shorten(text)}: {shorten(mechanism)} is not offered, only {', '.join(offered)}")
@@ -148,7 +174,55 @@ def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
         users,
         {one: _whole(*_find(config, listener, one, "connections.max.reauth.ms", reauth)) for one in mechanisms},
         _whole(*_find(config, listener, "", "sasl.server.max.receive.size", receive)),
+        _tokens(config, listener) if OAUTHBEARER in mechanisms else None,
     )
+
+
+def _tokens(config: SecurityConfig, listener: str) -> Tokens:
+    """What checks tokens: the keys of an issuer, if there is a URL for them. Raises ValueError."""
+    from .bearer_tokens import Claims, SignedTokens, UnsecuredTokens  # most brokers take no tokens
+
+    def find(key: str, default: str = "") -> tuple[str, str]:
+        return _find(config, listener, OAUTHBEARER, key, default)
+
+    name, module = login_module(config, listener, OAUTHBEARER)
+    options = {} if module is None else module.options
+    handler_name, handler = find("sasl.server.callback.handler.class")
+    if handler and handler not in TOKEN_HANDLERS:
+        raise ValueError(f"{handler_name}={shorten(handler)}: must be one of {', '.join(TOKEN_HANDLERS)}, or nothing")
+    url_name, url = find("sasl.oauthbearer.jwks.endpoint.url", config.sasl_oauthbearer_jwks_endpoint_url or "")
+    if not url:
+        if handler and handler == TOKEN_HANDLERS[0]:
+            raise ValueError(f"{url_name}: {handler} needs the keys of the issuer")
+        prefix = "unsecuredValidator"
+        try:
+            skew_ms = int(options.get(f"{prefix}AllowableClockSkewMs", "0"))
+        except ValueError:
+            raise ValueError(f"{name}: {prefix}AllowableClockSkewMs must be a whole number") from None
+        return UnsecuredTokens(
+            Claims(
+                options.get(f"{prefix}PrincipalClaimName", "sub"),
+                options.get(f"{prefix}ScopeClaimName", "scope"),
+                options.get(f"{prefix}RequiredScope", "").split(),
+                skew_s=skew_ms / 1000,
+            )
+        )
+    audiences = ",".join(config.sasl_oauthbearer_expected_audience)
+    issuer = config.sasl_oauthbearer_expected_issuer or ""
+    claims = Claims(
+        find("sasl.oauthbearer.sub.claim.name", config.sasl_oauthbearer_sub_claim_name)[1],
+        find("sasl.oauthbearer.scope.claim.name", config.sasl_oauthbearer_scope_claim_name)[1],
+        audiences=split_list(find("sasl.oauthbearer.expected.audience", audiences)[1]),
+        issuer=find("sasl.oauthbearer.expected.issuer", issuer)[1],
+        skew_s=_whole(*find("sasl.oauthbearer.clock.skew.seconds", str(config.sasl_oauthbearer_clock_skew_seconds))),
+        needs_issue_time=True,
+    )
+    refresh_ms = str(config.sasl_oauthbearer_jwks_endpoint_refresh_ms)
+    refresh_ms = str(_whole(*find("sasl.oauthbearer.jwks.endpoint.refresh.ms", refresh_ms)))
+    try:
+        return SignedTokens(claims, url, int(refresh_ms) / 1000)
+    except ValueError as error:
+        raise ValueError(f"{url_name}: {error}") from None
 
 
 def tls_settings(config: SecurityConfig, listener: str) -> TlsSettings | None:

@@ -163,6 +163,22 @@ class BrokerConfig(BrokerGroupSettings):
         "a password would be stored then")
     sasl_server_max_receive_size: int = key(INT, 524_288, at_least(0),
         "The largest request before authentication.")
+    sasl_oauthbearer_jwks_endpoint_url: str | None = key(STRING, None, ANY,
+        "Where the keys are that tokens of OAUTHBEARER are signed with: a file://, http:// or https:// URL (KIP-768). "
+        "Without it the listener takes unsecured tokens.",
+        differs="kmini does not ask whether a system property of Java allows the URL")
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = key(LONG, 3_600_000, at_least(1),
+        "How old those keys may be.")
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = key(LIST, (), ANY,
+        "One of these has to be in the claim `aud` of a signed token.")
+    sasl_oauthbearer_expected_issuer: str | None = key(STRING, None, ANY,
+        "This has to be the claim `iss` of a signed token.")
+    sasl_oauthbearer_clock_skew_seconds: int = key(INT, 30, at_least(0),
+        "By which the issuer's clock may differ.")
+    sasl_oauthbearer_scope_claim_name: str = key(STRING, "scope", ANY,
+        "The claim that has the scope.")
+    sasl_oauthbearer_sub_claim_name: str = key(STRING, "sub", ANY,
+        "The claim that names the user.")
     connections_max_reauth_ms: int = key(LONG, 0, at_least(0),
         "How long an authentication holds until the client has to repeat it; 0 for ever.")
     connection_failed_authentication_delay_ms: int = key(INT, 100, at_least(0),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import shlex
 import shutil
@@ -10,10 +12,15 @@ import socket
 import ssl
 import stat
 import subprocess
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request as UrlRequest
+from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
@@ -21,7 +28,7 @@ from click.testing import CliRunner
 from kmini import Broker, Cluster
 from kmini.cli import kmini
 from kmini.client import Client, Sasl
-from kmini.client.client_config import kcat
+from kmini.client.client_config import Access, kcat, token_of
 from kmini.protocol.errors import SaslAuthenticationFailed
 from support.java_clients import JavaClients
 from support.server_process import API_VERSIONS_V0, ServerProcess, kmini_command
@@ -39,6 +46,13 @@ WAYS: dict[str, dict[str, Any]] = {
         "acls": ["alice Write topic:orders", "alice Describe topic:ord*", "bob Read topic:*"],
     },
     "mutual TLS and a drawn password": {"tls": "mutual", "sasl": "SCRAM-SHA-512"},
+    "OAUTHBEARER": {"sasl": "OAUTHBEARER"},
+    "OAUTHBEARER over TLS": {
+        "tls": "auto",
+        "sasl": "OAUTHBEARER",
+        "users": {"alice": PASSWORD},
+        "acls": ["alice All topic:orders"],
+    },
 }
 
 
@@ -82,6 +96,8 @@ def test_javas_client_comes_in_with_what_client_config_says(way: str, java_clien
     with secured(way, 1) as (broker, user):
         settings = {name.replace(".", "_"): text for name, text in broker.client_config("java", user).items()}
         at = settings.pop("bootstrap_servers")
+        if endpoint := settings.get("sasl_oauthbearer_token_endpoint_url"):
+            settings["system_org_apache_kafka_sasl_oauthbearer_allowed_urls"] = endpoint
         with java_clients.producer(at, **settings, enable_idempotence="false") as producer:
             assert producer.send("orders", "java") == 0
 
@@ -154,6 +170,41 @@ def test_made_certificates_are_renewed_and_connections_stay() -> None:
                 assert serial(after) != serial(before)
             before.sendall(API_VERSIONS_V0)
             assert len(before.recv(4096)) > 8
+
+
+def test_an_expired_token_ends_the_session_and_the_client_comes_back_with_a_new_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from confluent_kafka import Producer
+
+    caplog.set_level(logging.WARNING)
+    with Broker(sasl="OAUTHBEARER", topics=["orders"]) as broker:
+        producer = Producer(broker.client_config("confluent-kafka"))
+        for number in range(2):
+            producer.produce("orders", str(number))
+            assert producer.flush(30) == 0
+            broker.clock.advance("10m", liveness=True)
+        assert [record.value for record in broker.records("orders")] == [b"0", b"1"]
+        assert "the authentication has expired" in caplog.text
+
+
+def test_the_issuer_gives_no_token_for_a_wrong_secret_and_says_what_it_does_not_have() -> None:
+    with Broker(sasl="OAUTHBEARER", users={"alice": PASSWORD}) as broker:
+        settings = broker.client_config("librdkafka")
+        endpoint = settings["sasl.oauthbearer.token.endpoint.url"]
+        right = Access("", user="alice", password=PASSWORD, token_endpoint=endpoint)
+        assert token_of(right).count(".") == 2
+        for wrong in (right._replace(password="guess"), right._replace(user="bob")):
+            with pytest.raises(HTTPError, match="401"):
+                token_of(wrong)
+        for body, status in ((b"grant_type=password", 400), (b"x" * 100_000, 400), (None, 405)):
+            with pytest.raises(HTTPError, match=str(status)):
+                urlopen(endpoint, body, timeout=30)
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{endpoint}s", timeout=30)
+        basic = f"Basic {b64encode(f'alice:{quote(PASSWORD)}'.encode()).decode()}"
+        with urlopen(UrlRequest(endpoint, b"grant_type=client_credentials", {"Authorization": basic})) as answer:
+            assert json.load(answer)["token_type"] == "Bearer"
 
 
 def test_users_and_rules_are_there_again_after_a_reset() -> None:

@@ -273,7 +273,11 @@ public class JavaClients {
         Properties settings = new Properties();
         for (String argument : arguments) {
             String[] parts = argument.split("=", 2);
-            settings.put(parts[0], parts[1]);
+            if (parts[0].startsWith("system.")) {  // a property of the JVM
+                System.setProperty(parts[0].substring("system.".length()), parts[1]);
+            } else {
+                settings.put(parts[0], parts[1]);
+            }
         }
         return settings;
     }

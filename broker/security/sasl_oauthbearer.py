@@ -1,0 +1,71 @@
+"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token, and is the user that the token names.
+
+A token that is refused is answered with an error as JSON, as RFC 7628 asks; the client acknowledges that with one byte,
+and the authentication fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+from .bearer_tokens import Token, TokenRefused
+from .sasl_exchange import AuthenticationFailed
+
+ACKNOWLEDGED = b"\x01"
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_PAIRS = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
+_FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01")
+_AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
+_INVALID = "Invalid OAUTHBEARER client first message"
+
+
+class OAuthBearerExchange:
+    """Takes the client's token, and after a refusal its acknowledgement."""
+
+    def __init__(self, validate: Callable[[str], Token]) -> None:
+        """`validate` raises TokenRefused."""
+        self._validate = validate
+        self._refused: AuthenticationFailed | None = None
+        self.username: str | None = None
+        self.expires_s: float | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        if self._refused is not None:
+            raise self._refused
+        authorization_id, compact = parse_first(bytes(token))
+        try:
+            valid = self._validate(compact)
+        except TokenRefused as refusal:
+            answer = {"status": refusal.status, **({"scope": refusal.scope} if refusal.scope else {})}
+            text = json.dumps(answer, separators=(",", ":"))
+            self._refused = AuthenticationFailed(text, str(refusal))
+            return text.encode()
+        if authorization_id and authorization_id != valid.principal:
+            raise AuthenticationFailed(
+                f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
+                f"from the token's principal name ({valid.principal})"
+            )
+        self.username, self.expires_s = valid.principal, valid.expires_s
+        return b""
+
+
+def parse_first(message: bytes) -> tuple[str, str]:
+    """The authorization id, which may be empty, and the token of a client's first message. Raises
+    AuthenticationFailed, which does not quote it."""
+    try:
+        found = _FIRST.fullmatch(message.decode("utf-8"))
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise AuthenticationFailed(_INVALID)
+    pairs = dict(pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair)
+    if "auth" not in pairs:
+        raise AuthenticationFailed(f"{_INVALID}: 'auth' not specified")
+    auth = _AUTH.fullmatch(pairs["auth"])
+    if auth is None:
+        raise AuthenticationFailed(f"{_INVALID}: invalid 'auth' format")
+    if auth["scheme"].lower() != "bearer":
+        raise AuthenticationFailed(f"Invalid scheme in OAUTHBEARER client first message: {auth['scheme']}")
+    return (found["authzid"] or "").replace("=2C", ",").replace("=3D", "="), auth["token"]
