@@ -24,8 +24,8 @@ def _names(text: str) -> frozenset[str]:
 
 FAMILIES = (
     Family(
-        "of security there are TLS, SASL's PLAIN, SCRAM and OAUTHBEARER, and access rules; a listener that needs more is "
-        "refused, so nothing is silently open",
+        "of security there are TLS, SASL's PLAIN, SCRAM and OAUTHBEARER, and access rules; a listener that needs more "
+        "is refused, so nothing is silently open",
         ("sasl.", "ssl.", "listener.name.", "delegation.token.", "security.", "authorizer.", "principal.",
          "password.encoder."),
     ),
