@@ -172,6 +172,31 @@ def test_it():
     assert told["error"].startswith("a test of the certain stage ")
 
 
+def test_what_a_thread_of_an_earlier_test_does_is_not_held_against_a_certain_one(results: Any) -> None:
+    told = results(
+        """
+import pytest, threading, time
+
+sleeps, slept = threading.Event(), threading.Event()
+
+def sleep():
+    sleeps.wait()
+    time.sleep(0)
+    slept.set()
+
+@pytest.mark.sockets
+def test_one():
+    threading.Thread(target=sleep, daemon=True).start()
+
+@pytest.mark.certain
+def test_other():
+    sleeps.set()
+    assert slept.wait(30)
+"""
+    )
+    assert [line["outcome"] for line in told] == ["passed", "passed"]
+
+
 def test_a_stage_runs_its_tests_alone(results: Any) -> None:
     source = "import pytest\n\n@pytest.mark.{}\ndef test_{}(): pass\n"
     told = results(source.format("certain", "one") + source.format("sockets", "other"), "--stage", "sockets")

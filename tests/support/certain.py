@@ -33,6 +33,9 @@ class Guard:
     def __init__(self) -> None:
         self.is_on = False
         self.found: list[str] = []
+        self._of_tests = threading.get_ident()
+        """The thread that runs tests. What another one does, which an earlier test of another stage has left, as the
+        client of Spark's JVM leaves one, is none of this test's."""
         sys.addaudithook(self._hook)
         # Of these the audit hooks of Python 3.10 to 3.12 say nothing.
         threading.Thread.start = self._refused(threading.Thread.start, "starts a thread")  # type: ignore[method-assign]
@@ -43,17 +46,20 @@ class Guard:
         asyncio.new_event_loop = asyncio.events.new_event_loop = self._new_event_loop
 
     def _hook(self, event: str, _: tuple[Any, ...]) -> None:
-        if self.is_on and event in FORBIDDEN:
+        if event in FORBIDDEN and self._watches():
             self._refuse(FORBIDDEN[event])
 
     def _refused(self, function: Callable[..., None], act: str) -> Callable[..., None]:
         @functools.wraps(function)
         def guarded(*arguments: Any) -> None:
-            if self.is_on:
+            if self._watches():
                 self._refuse(act)
             function(*arguments)
 
         return guarded
+
+    def _watches(self) -> bool:
+        return self.is_on and threading.get_ident() == self._of_tests
 
     def _new_event_loop(self) -> asyncio.AbstractEventLoop:
         return CertainLoop() if self.is_on else self._new_other_loop()
