@@ -80,7 +80,7 @@ class Claims(NamedTuple):
             raise TokenRefused("another audience (aud) than sasl.oauthbearer.expected.audience")
         scope = _texts(claims, self.scope)
         if missing := [each for each in self.required_scope if each not in scope]:
-            raise TokenRefused(f"it lacks the scope {missing[0]}", scope=" ".join(self.required_scope))
+            raise TokenRefused(f"it lacks the scope {missing[0]}", scope=f"[{', '.join(self.required_scope)}]")
         principal = claims.get(self.subject)
         if not isinstance(principal, str) or not principal.strip():
             raise TokenRefused(f"no user: the claim {self.subject} is no text")
@@ -97,9 +97,9 @@ def _number(claims: dict[str, Any], name: str) -> float | None:
 
 
 def _texts(claims: dict[str, Any], name: str) -> set[str]:
-    """The texts of a claim that is a list, or text with spaces."""
+    """The texts of a claim that is a list, or one text: as in Kafka it is not split at spaces."""
     value = claims.get(name, [])
-    texts = value.split() if isinstance(value, str) else value
+    texts = [value.strip()] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise TokenRefused(f"the claim {name} is neither text nor a list of texts")
     return set(texts)

@@ -47,7 +47,7 @@ class State(Enum):
 _ADMITTED = {
     State.WAITING: frozenset({API_VERSIONS, SASL_HANDSHAKE}),
     State.EXCHANGING: frozenset({API_VERSIONS, SASL_AUTHENTICATE}),
-    State.DONE: frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}),
+    State.DONE: frozenset({SASL_HANDSHAKE}),
     State.FAILED: frozenset[int](),
 }
 """API keys that a state admits. Those of DONE hold once the authentication has expired; before, it admits all."""
@@ -153,7 +153,7 @@ class SaslSession:
     @property
     def may_start(self) -> bool:
         """Whether this state allows a SaslHandshake."""
-        return self.state is State.WAITING or (self.state is State.DONE and self._session_ms > 0)
+        return self.state is State.WAITING or (self.state is State.DONE and self._expires_ms is not None)
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -216,9 +216,9 @@ class SaslSession:
         self.end()
         self._session_ms = self._settings.max_reauth_ms.get(self.mechanism, 0)
         if expires_s is not None:  # the token's end and connections.max.reauth.ms, whichever is sooner (KIP-368)
-            left_ms = max(int((expires_s - time.time()) * 1000), 1)
+            left_ms = max(int((expires_s - time.time()) * 1000), 0)  # none is left of one that ended within the skew
             self._session_ms = min(self._session_ms or left_ms, left_ms)
-        if self._session_ms > 0:
+        if self._session_ms > 0 or expires_s is not None:
             self._expires_ms = self._clock.liveness_ms() + self._session_ms
         self._connection.authenticated(principal, for_good=self._expires_ms is None)
 

@@ -38,8 +38,8 @@ class OAuthBearerExchange:
         try:
             valid = self._validate(compact)
         except TokenRefused as refusal:
-            answer = {"status": refusal.status, **({"scope": refusal.scope} if refusal.scope else {})}
-            text = json.dumps(answer, separators=(",", ":"))
+            scope = f', "scope":{json.dumps(refusal.scope)}' if refusal.scope else ""
+            text = f'{{"status":"{refusal.status}"{scope}}}'  # with the blanks that Kafka's has
             self._refused = AuthenticationFailed(text, str(refusal))
             return text.encode()
         if authorization_id and authorization_id != valid.principal:

@@ -28,7 +28,14 @@ HANDLERS = "org.apache.kafka.common.security.oauthbearer"
 def claims(**changed: Any) -> dict[str, Any]:
     """Claims of a valid token, with some changed; None takes one away."""
     now_s = time.time()
-    found = {"sub": "alice", "iat": now_s - 10, "exp": now_s + 60, "iss": "issuer", "aud": ["kafka"], "scope": "a b"}
+    found = {
+        "sub": "alice",
+        "iat": now_s - 10,
+        "exp": now_s + 60,
+        "iss": "issuer",
+        "aud": ["kafka"],
+        "scope": ["a", "b"],
+    }
     return {name: value for name, value in (found | changed).items() if value is not None}
 
 
@@ -160,7 +167,7 @@ def test_a_refusal_is_json_and_fails_once_the_client_has_acknowledged_it() -> No
     exchange = OAuthBearerExchange(UnsecuredTokens(Claims(required_scope=["write"])).validate)
     token = unsecured(claims())
     answer = exchange.evaluate(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
-    assert json.loads(answer) == {"status": "insufficient_scope", "scope": "write"}
+    assert json.loads(answer) == {"status": "insufficient_scope", "scope": "[write]"}
     assert exchange.username is None
     with pytest.raises(AuthenticationFailed) as failed:
         exchange.evaluate(b"\x01")
