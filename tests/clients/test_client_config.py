@@ -207,6 +207,38 @@ def test_the_issuer_gives_no_token_for_a_wrong_secret_and_says_what_it_does_not_
             assert json.load(answer)["token_type"] == "Bearer"
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
+def test_no_secret_is_in_a_log_a_metric_a_report_an_answer_or_a_snapshot(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, mechanism: str
+) -> None:
+    from kafka import KafkaAdminClient, KafkaProducer
+    from kafka.admin import ConfigResource
+
+    secret = "open-sesame-open"
+    caplog.set_level(logging.DEBUG, "kmini")
+    with Broker(tls="mutual", sasl=mechanism, users={"alice": secret}, journal=True, data_dir=tmp_path) as broker:
+        settings = broker.client_config("kafka-python")
+        shown = []
+        if provider := settings.get("sasl_oauth_token_provider"):
+            token = provider.token()
+            provider.token = lambda: token
+            shown.append(token)
+        producer = KafkaProducer(**settings)
+        producer.send("orders", b"x").get(30)
+        producer.close()
+        admin = KafkaAdminClient(**settings)
+        told = str(admin.describe_configs([ConfigResource("BROKER", "1"), ConfigResource("TOPIC", "orders")]))
+        admin.close()
+        told += caplog.text + broker.report() + broker.metrics_text() + str(broker.requests.all())
+        broker.snapshot("all")
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "security"]
+    told += "".join(path.read_bytes().decode("latin-1") for path in written)
+    assert "User:alice" in told
+    assert written
+    for hidden in (secret, "PRIVATE KEY", *shown):
+        assert hidden not in told
+
+
 def test_users_and_rules_are_there_again_after_a_reset() -> None:
     from kafka import KafkaAdminClient
 
