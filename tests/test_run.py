@@ -197,6 +197,24 @@ def test_other():
     assert [line["outcome"] for line in told] == ["passed", "passed"]
 
 
+def test_what_ends_with_the_last_test_of_several_stages_is_not_held_against_it(results: Any) -> None:
+    source = """
+import pytest, time
+
+@pytest.fixture(scope="session")
+def server():
+    yield
+    time.sleep(0)
+
+@pytest.mark.sockets
+def test_one(server): pass
+
+@pytest.mark.certain
+def test_other(): pass
+"""
+    assert [line["outcome"] for line in results(source)] == ["passed", "passed"]
+
+
 def test_a_stage_runs_its_tests_alone(results: Any) -> None:
     source = "import pytest\n\n@pytest.mark.{}\ndef test_{}(): pass\n"
     told = results(source.format("certain", "one") + source.format("sockets", "other"), "--stage", "sockets")

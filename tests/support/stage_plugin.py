@@ -85,6 +85,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         guard.is_on = False
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """In a run of several stages, servers that tests of another one share end with the last test, whichever that is."""
+    guard.is_on = guard.is_on and item.config.getoption("--stage") == "certain"
+    yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
