@@ -1,4 +1,8 @@
-"""All logs of a broker: one log directory, from its lock to the marker of a clean shutdown."""
+"""All logs of a broker: one log directory, from its lock to the marker of a clean shutdown.
+
+A disk that fails later fails the operations on the logs that it holds (`disk_errors` of `log.py`); the directory does
+not go offline.
+"""
 
 from __future__ import annotations
 

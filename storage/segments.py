@@ -1,4 +1,7 @@
-"""The segments of a log in a row: which one holds an offset, and how they are added, replaced and deleted."""
+"""The segments of a log in a row: which one holds an offset, and how they are added, replaced and deleted.
+
+When the active one has to roll: `segment.py`.
+"""
 
 from __future__ import annotations
 

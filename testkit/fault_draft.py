@@ -181,8 +181,12 @@ class FaultDraft(Generic[Armed]):
         return self._arm(make_act("corrupt", what))
 
     def refuse(self) -> Armed:
-        """Reset new connections: an act of `on("connect")`."""
+        """Reset new connections, or those that begin a TLS handshake: an act of `on("connect")` and `on("tls")`."""
         return self._arm(make_act("refuse"))
+
+    def wrong_certificate(self) -> Armed:
+        """Show a certificate that no client trusts: an act of `on("tls")`. Needs the extra "tls"."""
+        return self._arm(make_act("wrong_certificate"))
 
     # --- the disk: acts of on("disk")
 

@@ -366,7 +366,8 @@ class _Faults(FaultStories[Armed], Handle[FaultOperations]):
         where: Callable[[Asked], bool] | None = None,
     ) -> FaultDraft[Armed]:
         """Begin a rule about requests of an API ("Produce"), of several, of all ("*"); about new connections
-        ("connect"), about the files of the broker ("disk"), or about requests to the schema registry ("registry").
+        ("connect"), TLS handshakes ("tls"), the files of the broker ("disk"), or about requests to the schema registry
+        ("registry").
 
         It means the requests that meet every condition. Names may have `*` and `?`; `version` is "7", "<9", ">=4" or
         "3-5"; `broker` is the number of a broker of a cluster; `connection` is host:port of the client; `method`

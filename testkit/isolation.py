@@ -1,4 +1,7 @@
-"""What keeps tests apart: a broker or a cluster as it was right after its start, or when a snapshot was taken."""
+"""What keeps tests apart: a broker or a cluster as it was right after its start, or when a snapshot was taken.
+
+`broker/reset.py` does it, and `pytest_plugin/lending.py` asks for it after each test.
+"""
 
 from __future__ import annotations
 

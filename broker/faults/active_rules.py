@@ -19,7 +19,7 @@ from ...protocol.messages import MODULES, message_name
 from ...storage.filesystem.live_faults import CHANGES, SYNCS, fail_operations, is_failing
 from ..api.interception import every_request
 from .active_rule import ActiveRule
-from .acts import Disk, Refuse, Slow, SlowFsync
+from .acts import Disk, Refuse, Silent, Slow, SlowFsync, WrongCertificate
 from .faulted_request import FaultedRequest
 from .matching import Asked
 from .prefilter import Look, Screen
@@ -27,12 +27,15 @@ from .rule import EVERY_API, Rule, When
 from .rule_checks import Possible, api_key_of
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Coroutine
 
     from ...protocol.schema import Request, Response
     from ..api.interception import Exchange, Serve
     from ..api.request_context import Context
     from ..network.connection import Connection
+    from ..network.listeners import Listener
+    from ..security.tls import Verdict
     from .faulted_broker import FaultedBroker, FaultedServices
 
 # --- connections
@@ -66,6 +69,40 @@ def gate_of(services: FaultedServices, rules: Sequence[ActiveRule]) -> Callable[
             return f"fault rule {deciding.rule.name!r}"
         deciding.when_removed.append(_silence(connection))
         return None
+
+    return gate
+
+
+class _Handshaking:
+    """What the conditions of a rule may ask of a connection that begins a TLS handshake."""
+
+    client_id = None
+    peer = ("", -1)  # which is not yet known; brokers, at port 0, use no TLS among each other
+
+    def __init__(self, services: FaultedServices, listener: Listener) -> None:
+        self.services = services
+        self.listener = listener
+        self.connection = self
+
+
+def handshake_gate_of(services: FaultedServices, rules: Sequence[ActiveRule]) -> Callable[[Listener], Verdict | None]:
+    """The function that the server asks about each TLS handshake; the newest rule comes first."""
+    from ..security.tls import Verdict, untrusted_context  # few brokers have TLS
+
+    wrong: list[ssl.SSLContext] = []
+
+    def gate(listener: Listener) -> Verdict | None:
+        context: Any = _Handshaking(services, listener)
+        asked = Asked("tls", 0, context, None)
+        taken = [active for active in rules if active.takes(asked)]
+        if not taken:
+            return None
+        taken[0].acted()
+        (act,) = taken[0].rule.do
+        if isinstance(act, WrongCertificate) and not wrong:
+            wrong.append(untrusted_context(listener.host))
+        name = f"fault rule {taken[0].rule.name!r}"
+        return Verdict(name, isinstance(act, Silent), wrong[0] if isinstance(act, WrongCertificate) else None)
 
     return gate
 
@@ -270,6 +307,8 @@ class ActiveRules:
     def _install_gates(self, broker: FaultedBroker, newest_first: list[ActiveRule]) -> None:
         connecting = [active for active in newest_first if active.rule.when.target == "connect"]
         broker.server.gate = gate_of(broker.services, connecting) if connecting else None
+        handshaking = [active for active in newest_first if active.rule.when.target == "tls"]
+        broker.server.handshake_gate = handshake_gate_of(broker.services, handshaking) if handshaking else None
         if broker.logs is not None:
             about_registry = (active for active in newest_first if active.rule.when.target == "registry")
             broker.services.registry_rules = tuple(about_registry)

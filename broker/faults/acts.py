@@ -18,8 +18,9 @@ from .topology_answers import Means, leave_out_broker, name_leader
 
 Place = Literal["before", "after"]
 """Whether an act stands before the request is served, or between that and the answer."""
-Target = Literal["request", "connect", "disk", "registry"]
-"""What a rule is about: requests, new connections, operations on files, or requests to the schema registry."""
+Target = Literal["request", "connect", "tls", "disk", "registry"]
+"""What a rule is about: requests, new connections, TLS handshakes, operations on files, or requests to the schema
+registry."""
 
 ACTS: dict[str, type[Act]] = {}
 """The acts by their names in JSON; a class of this module adds itself."""
@@ -232,19 +233,29 @@ class WithoutBroker(Act):
 
 @dataclass(frozen=True)
 class Refuse(Act):
-    """Reset new connections as soon as they are made."""
+    """Reset new connections as soon as they are made, or when they begin a TLS handshake."""
 
     kind = "refuse"
-    targets = ("connect",)
+    targets = ("connect", "tls")
     on: bool = True
 
 
 @dataclass(frozen=True)
 class Silent(Act):
-    """Accept a connection, or a request, and say nothing, until the rule is removed."""
+    """Accept a connection, or a request, and say nothing, until the rule is removed; of a TLS handshake, until its time
+    is over."""
 
     kind = "silent"
-    targets = ("request", "connect", "registry")
+    targets = ("request", "connect", "tls", "registry")
+    on: bool = True
+
+
+@dataclass(frozen=True)
+class WrongCertificate(Act):
+    """Show a certificate that is good for the host, and of an authority that nobody trusts. Needs the extra `tls`."""
+
+    kind = "wrong_certificate"
+    targets = ("tls",)
     on: bool = True
 
 

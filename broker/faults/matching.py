@@ -288,7 +288,8 @@ class Matcher:
             return ""
         (_, reason), count = min(self._misses.items(), key=lambda miss: (miss[0][0], -miss[1]))
         api = "/".join(self._rule.when.api)
-        what = "connections" if self._rule.when.target == "connect" else f"{api} requests"
+        named = {"connect": "connections", "tls": "TLS handshakes"}
+        what = named.get(self._rule.when.target, f"{api} requests")
         total = self.came + passed
         came = f"{total} {what if total > 1 else what[:-1]} came"
         those = f"the first {self.came}" if passed else "them"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CONNECT = "connect"
 """In place of an API: new connections."""
+TLS = "tls"
+"""In place of an API: TLS handshakes."""
 DISK = "disk"
 """In place of an API: operations on files of the broker."""
 EVERY_API = "*"
@@ -29,7 +31,7 @@ class When:
     """The requests that a rule means: those that meet every condition given. Names may have `*` and `?`."""
 
     api: tuple[str, ...]
-    """Kafka's names of APIs; or "*", "connect", "disk" or "registry"."""
+    """Kafka's names of APIs; or "*", "connect", "tls", "disk" or "registry"."""
     topic: str | None = None
     partition: int | None = None
     group: str | None = None
@@ -55,6 +57,8 @@ class When:
     def target(self) -> Target:
         if self.api == (CONNECT,):
             return "connect"
+        if self.api == (TLS,):
+            return "tls"
         if self.api == (REGISTRY,):
             return "registry"
         return "disk" if self.api == (DISK,) else "request"

@@ -25,7 +25,7 @@ from .documented_errors import GENERAL, possible
 from .error_answers import MESSAGE, RECORD_ERRORS, level_of
 from .matching import version_range
 from .registry_rules import CONDITIONS, OF_REGISTRY, check_error
-from .rule import CONNECT, DISK, EVERY_API, Rule, When, Which
+from .rule import CONNECT, DISK, EVERY_API, TLS, Rule, When, Which
 from .rule_values import choices, duration, flag, integer, nearest
 
 _KEYS = {message_name(module): api_key for api_key, module in MODULES.items()}
@@ -69,7 +69,7 @@ def check_api(name: object, can: Possible) -> str:
     if not isinstance(name, str):
         raise InvalidType(f"{name!r} is no API: it is a name as str, as 'Produce'")
     if name not in _KEYS or _KEYS[name] not in can.handlers:
-        known = [*can.apis, EVERY_API, CONNECT, DISK, REGISTRY]
+        known = [*can.apis, EVERY_API, CONNECT, TLS, DISK, REGISTRY]
         why = "is not served by this broker" if name in _KEYS else "does not exist"
         near = nearest(name, known)
         raise InvalidArgument(f"the API {name!r} {why}{near or '; there are: ' + ', '.join(known)}")
@@ -84,7 +84,7 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
     names = (api,) if isinstance(api, str) else tuple(api) if isinstance(api, Iterable) else (api,)
     if not names:
         raise InvalidArgument(f"a rule needs an API; there are: {', '.join(can.apis)}")
-    if len(names) > 1 or names[0] not in (EVERY_API, CONNECT, DISK, REGISTRY):
+    if len(names) > 1 or names[0] not in (EVERY_API, CONNECT, TLS, DISK, REGISTRY):
         names = tuple(check_api(name, can) for name in names)
     known = [field.name for field in fields(When) if field.name != "api"]
     for name, value in conditions.items():
@@ -94,6 +94,8 @@ def make_when(api: object, conditions: Mapping[str, Any], can: Possible) -> When
     when = When(names, **conditions)
     if when.target == "connect":
         _only(conditions, ("broker", "listener", "connection", "where"), "a new connection")
+    elif when.target == "tls":
+        _only(conditions, ("broker", "listener", "where"), "a TLS handshake")
     elif when.target == "disk":
         if not can.has_disk:
             raise InvalidArgument(
@@ -208,6 +210,7 @@ def check_acts(when: When, acts: Sequence[Act], can: Possible) -> None:
             about = {
                 "request": "a request",
                 "connect": "a new connection",
+                "tls": "a TLS handshake",
                 "disk": "an operation on a file",
                 "registry": "a request to the schema registry",
             }

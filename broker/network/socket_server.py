@@ -23,6 +23,7 @@ from .event_loop import descriptors_for_connections
 from .listeners import Listener
 
 if TYPE_CHECKING:
+    from ..security.tls import Verdict
     from ..services import Services
     from .memory_transport import MemoryNetwork
 
@@ -76,6 +77,8 @@ class Server:
         self.gate: Callable[[Connection], str | None] | None = None
         """Asked about each new connection that the limits admit: why it is to be refused, or None. A fault that a test
         asks for (`broker/faults/active_rules.py`)."""
+        self.handshake_gate: Callable[[Listener], Verdict | None] | None = None
+        """Asked about each TLS handshake, in the same way."""
         self._memory_network: MemoryNetwork | None = None
         """Carries the connections of other brokers of this process; made with the first one."""
         self._idle_timer: Timer | None = None
@@ -112,6 +115,8 @@ class Server:
             if sasl is not None and sasl.tokens is not None:
                 sasl.tokens.preparation("")
             listener = Listener(name, host, port, advertised, sasl, tls)
+            if tls is not None:
+                tls.gate = partial(self._gate_of_handshake, listener)
             self.listeners.append(listener)
             accept = partial(Connection, self, listener)
             if tls is None:
@@ -140,6 +145,9 @@ class Server:
         self._memory_network.connect(
             client, Connection(self, listener), client_name=(host, 0), server_name=(host, listener.port)
         )
+
+    def _gate_of_handshake(self, listener: Listener) -> "Verdict | None":
+        return None if self.handshake_gate is None else self.handshake_gate(listener)
 
     def renew_tls(self) -> None:
         """Read the stores of listeners with TLS again, for handshakes from now on."""

@@ -32,7 +32,7 @@ LOOK_S = 1.0
 class TlsSettings(NamedTuple):
     """How the clients of one listener are served over TLS."""
 
-    context: ssl.SSLContext
+    context: ListenerContext
     rules: MappingRules
     files: tuple[str, ...]
     """The stores that are files."""
@@ -44,6 +44,36 @@ class TlsSettings(NamedTuple):
         return Principal.user(self.rules.name_of(distinguished_name(certificate)))
 
 
+class Verdict(NamedTuple):
+    """What a fault rule does to a handshake; without silence and certificate it is refused."""
+
+    rule: str
+    is_silent: bool
+    context: ssl.SSLContext | None
+    """With the certificate that is shown instead."""
+
+
+def untrusted_context(host: str) -> ssl.SSLContext:
+    """A certificate for this host and loopback, of an authority that nobody trusts. Raises ImportError."""
+    from ...client.made_certificates import Authority
+
+    signed = Authority().sign("kmini, by a fault rule", ["localhost", "127.0.0.1", "::1", host])
+
+    def find(name: str) -> tuple[str, str]:
+        inline = {"ssl.keystore.key": signed.key, "ssl.keystore.certificate.chain": signed.certificate}
+        return name, inline.get(name, "")
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_keys(context, find)
+    return context
+
+
+class ListenerContext(ssl.SSLContext):
+    """The context with which a listener accepts."""
+
+    listener: ListenerTls | None = None
+
+
 class ListenerTls:
     """The TLS of a listener, whose stores may be replaced while it accepts: handshakes that begin afterwards use the
     new ones, and connections stay. A store's file that has changed is noticed at the next handshake."""
@@ -52,11 +82,14 @@ class ListenerTls:
         """`make` makes the settings as they are now. Raises ValueError as that does."""
         self._listener = listener
         self._make = make
+        self.gate: Callable[[], Verdict | None] = lambda: None
+        """Asked about each handshake, for a fault that a test asks for (`broker/faults/active_rules.py`)."""
         self._current = make()
         self._states = _states_of(self._current.files)
         self._next_look_s = time.monotonic() + LOOK_S
         self.context = self._current.context
         """For the server, which keeps it."""
+        self.context.listener = self
         self.context.sni_callback = self._begin
 
     def principal_of(self, certificate: dict[str, object] | None) -> Principal:
@@ -75,6 +108,10 @@ class ListenerTls:
 
     def _begin(self, secured: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         """Called by OpenSSL when a client has said hello, whether or not it names a host."""
+        verdict = secured.verdict if isinstance(secured, ToldHandshake) else None
+        if verdict is not None and verdict.context is not None:
+            secured.context = verdict.context
+            return
         now_s = time.monotonic()
         if self._current.files and now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_S
@@ -99,7 +136,7 @@ def _states_of(files: Iterable[str]) -> list[tuple[int, int] | None]:
 
 def tls_settings(find: Find) -> TlsSettings:
     """The TLS settings of a listener. Raises ValueError, which names the setting and quotes no secret."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ListenerContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = ToldHandshake
     _set_versions(context, find)
     _set_ciphers(context, find)
@@ -171,7 +208,19 @@ _REASONS = {
 class ToldHandshake(ssl.SSLObject):
     """The TLS of one connection. asyncio ends a connection whose handshake fails without a word; this says why."""
 
+    is_begun = False
+    verdict: Verdict | None = None
+
     def do_handshake(self) -> None:
+        if not self.is_begun:
+            self.is_begun = True
+            listener = getattr(self.context, "listener", None)
+            self.verdict = None if listener is None else listener.gate()
+        if self.verdict is not None and self.verdict.context is None:
+            if self.verdict.is_silent:
+                raise ssl.SSLWantReadError
+            peer_log.warning("closed a connection: %s", self.verdict.rule)
+            raise ssl.SSLError(self.verdict.rule)
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):

@@ -2,7 +2,8 @@
 
 - `clean`: one pass over one log. Where to begin reading. Its input: `cleanable_log`; its report: `stats`
 - `offset_map`: the newest offset of every key, within a budget of memory; `key_mapper` fills it
-- `rewrite`: the bytes of a batch after cleaning; `cleaned_transactions`: which control batches and aborted data may go
+- `rewrite`: the bytes of a batch after cleaning; `cleaned_transactions`: which control batches and aborted data may go;
+  `delete_horizons`: until when tombstones and markers stay
 - `segment_reader`, `block`: reading segments, and compressed batches; `cleaned_segment`: writing a segment
 - `chunk_filter`: the chunks of a segment, two at a time where a second thread helps
 - `schedule`: which log to clean next; `dirtiness`: how much of a log is dirty; `cleaning_states`: what the cleaner does

@@ -1,4 +1,5 @@
-"""Sifting the chunks of a segment: most batches are simple (kernels/simple_batches.py), and go many at a time.
+"""Sifting the chunks of a segment: most batches are simple (kernels/simple_batches.py), and go many at a time. Which
+records and batches stay: the table in `clean.py`.
 
 The records that stay of a chunk do not depend on the other chunks, because the offset map is complete by then. So two
 chunks whose batches take long to compress are sifted at a time, each with a sieve, codec and buffers of its own:

@@ -10,6 +10,8 @@ Whole segments count. *Dirty ratio*: cleanable bytes by the sum of clean and cle
 
 Three kinds of segments are not cleanable: the active one; those that reach the last stable offset; and with
 `min.compaction.lag.ms` the first dirty segment with a record younger than that, and all after it.
+
+What is cleaned for it, and in which order: `schedule.py`.
 """
 
 from __future__ import annotations

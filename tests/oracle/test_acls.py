@@ -443,7 +443,7 @@ def test_config_command_makes_describes_and_removes_passwords(tool: Callable[...
 # --- tokens (KIP-255)
 
 
-def token(header: object = {"alg": "none"}, signature: str = "", **changed: Any) -> str:
+def unsecured(header: object = {"alg": "none"}, signature: str = "", **changed: Any) -> str:
     """An unsecured token, of alice and for an hour unless told otherwise; None takes a claim away."""
     now_s = int(time.time())
     claims = {"sub": "alice", "iat": now_s - 60, "exp": now_s + 3600, "scope": ["read", "write"]} | changed
@@ -460,33 +460,33 @@ def shown(bearer: str, authorization_id: str = "", scheme: str = "Bearer", more:
 def first_messages() -> dict[str, bytes]:
     now_s = int(time.time())
     return {
-        "a token": shown(token()),
-        "a scope as text": shown(token(scope=" write ")),
-        "scopes as text": shown(token(scope="read write")),
-        "the user's own authorization id": shown(token(), "alice"),
-        "another authorization id": shown(token(), "bob"),
-        "another scheme": shown(token(), scheme="Basic"),
-        "the scheme in small letters": shown(token(), scheme="bearer"),
+        "a token": shown(unsecured()),
+        "a scope as text": shown(unsecured(scope=" write ")),
+        "scopes as text": shown(unsecured(scope="read write")),
+        "the user's own authorization id": shown(unsecured(), "alice"),
+        "another authorization id": shown(unsecured(), "bob"),
+        "another scheme": shown(unsecured(), scheme="Basic"),
+        "the scheme in small letters": shown(unsecured(), scheme="bearer"),
         "no token": b"n,,\x01\x01",
         "nothing": b"",
         "no message of this mechanism": b"\0alice\0wonderland",
-        "another channel binding": shown(token()).replace(b"n,", b"y,", 1),
-        "expired": shown(token(exp=now_s - 30)),
-        "expired within the skew": shown(token(exp=now_s - 1)),
-        "of the future": shown(token(iat=now_s + 30)),
-        "of the future, within the skew": shown(token(iat=now_s + 2)),
-        "without an end": shown(token(exp=None)),
-        "without a time of issue": shown(token(iat=None)),
-        "an end that is text": shown(token(exp="soon")),
-        "an end before its issue": shown(token(iat=now_s + 3, exp=now_s + 2)),
-        "without a user": shown(token(sub=None)),
-        "a user that is a number": shown(token(sub=7)),
-        "a blank user": shown(token(sub=" ")),
-        "without the scope": shown(token(scope="read")),
-        "without any scope": shown(token(scope=None)),
-        "signed": shown(token({"alg": "HS256"}, "c2lnbmVk")),
-        "none, and a signature": shown(token(signature="c2lnbmVk")),
-        "without an algorithm": shown(token({})),
+        "another channel binding": shown(unsecured()).replace(b"n,", b"y,", 1),
+        "expired": shown(unsecured(exp=now_s - 30)),
+        "expired within the skew": shown(unsecured(exp=now_s - 1)),
+        "of the future": shown(unsecured(iat=now_s + 30)),
+        "of the future, within the skew": shown(unsecured(iat=now_s + 2)),
+        "without an end": shown(unsecured(exp=None)),
+        "without a time of issue": shown(unsecured(iat=None)),
+        "an end that is text": shown(unsecured(exp="soon")),
+        "an end before its issue": shown(unsecured(iat=now_s + 3, exp=now_s + 2)),
+        "without a user": shown(unsecured(sub=None)),
+        "a user that is a number": shown(unsecured(sub=7)),
+        "a blank user": shown(unsecured(sub=" ")),
+        "without the scope": shown(unsecured(scope="read")),
+        "without any scope": shown(unsecured(scope=None)),
+        "signed": shown(unsecured({"alg": "HS256"}, "c2lnbmVk")),
+        "none, and a signature": shown(unsecured(signature="c2lnbmVk")),
+        "without an algorithm": shown(unsecured({})),
         "two parts": shown("e30.e30"),
         "no base64": shown("a.b."),
     }

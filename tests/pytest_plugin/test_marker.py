@@ -70,7 +70,10 @@ def test_a_marked_broker_is_as_the_marker_says(run_pytest):
         ("topicz=[]", f"there is no argument topicz; there are {', '.join(Wanted._fields)}"),
         ("['orders']", f"['orders'] has no name; its arguments are {', '.join(Wanted._fields)}"),
         ("tls='yes'", "tls='yes': must be one of auto, mutual, or None"),
-        ("sasl='KERBEROS'", "sasl='KERBEROS': must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or None"),
+        (
+            "sasl='KERBEROS'",
+            "sasl='KERBEROS': must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, or None",
+        ),
         ("topics='orders'", "topics='orders': names of topics, or a mapping to partitions, were expected"),
         ("topics={'orders': 0}", "topics['orders']['partitions']=0: must be a number of partitions, 1 or more"),
         ("config=[1]", "config=[1]: a mapping of Kafka's setting names to values was expected"),

@@ -63,6 +63,7 @@ ARMING: list[tuple[Callable[[Any], Any], dict[str, Any]]] = [
     (lambda one: one.leader(2, epoch=0), {"leader": 2, "epoch": 0}),
     (lambda one: one.without_broker(2), {"without_broker": 2}),
     (lambda one: one.refuse(), {"refuse": True}),
+    (lambda one: one.wrong_certificate(), {"wrong_certificate": True}),
     (lambda one: one.slow("5ms"), {"slow": 5}),
     (lambda one: one.slow_fsync("5ms"), {"slow_fsync": 5}),
     (lambda one: one.full(), {"disk": "full"}),

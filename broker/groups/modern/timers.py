@@ -7,7 +7,8 @@
 | join      | when a classic member of a mixed group is asked to join again                       |
 | sync      | when a classic member of a mixed group has joined                                   |
 
-The member is removed when one fires; unless it has moved to another epoch since, for all but the session.
+The member is removed when one fires (`group_life.py`); unless it has moved to another epoch since, for all but the
+session.
 """
 
 from __future__ import annotations

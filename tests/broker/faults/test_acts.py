@@ -24,6 +24,7 @@ DOCUMENTS: list[dict[str, Any]] = [
     {"leader": 1, "epoch": 0},
     {"without_broker": 1},
     {"refuse": True},
+    {"wrong_certificate": True},
     {"silent": True},
     {"disk": "full"},
     {"slow": 50},

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import time
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -143,6 +146,23 @@ async def test_after_authentication_another_one_is_refused(serve: Serve) -> None
             assert handshake(wire).error_code == IllegalSaslState.code
             assert authenticate(wire).error_code == IllegalSaslState.code
             assert is_served(wire)
+
+    await served.in_thread(work)
+
+
+async def test_a_session_ends_with_the_token_or_after_max_reauth_whichever_is_sooner(serve: Serve) -> None:
+    served = await serve(None, **{"connections.max.reauth.ms": "10000", "sasl.enabled.mechanisms": "OAUTHBEARER"})
+
+    def token(good_for_s: int) -> bytes:
+        claims = {"sub": "alice", "exp": int(time.time()) + good_for_s}
+        parts = (urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims))
+        return b"n,,\x01auth=Bearer " + b".".join(parts) + b".\x01\x01"
+
+    def work(address: str) -> None:
+        for good_for_s, least_ms, most_ms in ((60, 10_000, 10_000), (5, 1, 5_000)):
+            with Wire(address) as wire:
+                handshake(wire, "OAUTHBEARER")
+                assert least_ms <= authenticate(wire, token(good_for_s)).session_lifetime_ms <= most_ms
 
     await served.in_thread(work)
 
