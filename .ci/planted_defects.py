@@ -465,6 +465,38 @@ DEFECTS = (
         "return Emptied",
         ("tests/broker/test_reset.py",),
     ),
+    Defect(
+        "expired_tokens_are_taken",
+        "A token of OAUTHBEARER is refused once it has expired, but for the skew of the clocks.",
+        "bearer_tokens.py",
+        "if now_s - self.skew_s >= expires_s:",
+        "if now_s - self.skew_s >= expires_s + 3600:",
+        ("tests/broker/security/test_bearer_tokens.py",),
+    ),
+    Defect(
+        "a_session_outlives_its_token",
+        "A session ends with its token or after connections.max.reauth.ms, whichever is sooner.",
+        "sasl.py",
+        "self._session_ms = min(self._session_ms or left_ms, left_ms)",
+        "self._session_ms = self._session_ms or left_ms",
+        ("tests/broker/security/test_sasl.py",),
+    ),
+    Defect(
+        "replaced_stores_are_not_shown",
+        "A handshake that begins after a key store was replaced shows the new certificate.",
+        "tls.py",
+        "secured.context = self._current.context",
+        "secured.context = context",
+        ("tests/broker/security/test_renewed_stores.py",),
+    ),
+    Defect(
+        "the_last_of_equally_loaded_processes_is_taken",
+        "Of equally loaded processes of Kafka Streams the one gets a task that Kafka's queue gives.",
+        "sticky_assignor.py",
+        "if below + 1 < size and heap[below][0] > heap[below + 1][0]:",
+        "if below + 1 < size and heap[below][0] >= heap[below + 1][0]:",
+        ("tests/broker/groups/streams/test_sticky_assignor.py",),
+    ),
 )
 
 

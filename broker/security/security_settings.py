@@ -218,9 +218,8 @@ def _tokens(config: SecurityConfig, listener: str) -> Tokens:
         needs_issue_time=True,
     )
     refresh_ms = str(config.sasl_oauthbearer_jwks_endpoint_refresh_ms)
-    refresh_ms = str(_whole(*find("sasl.oauthbearer.jwks.endpoint.refresh.ms", refresh_ms)))
     try:
-        return SignedTokens(claims, url, int(refresh_ms) / 1000)
+        return SignedTokens(claims, url, _whole(*find("sasl.oauthbearer.jwks.endpoint.refresh.ms", refresh_ms)) / 1000)
     except ValueError as error:
         raise ValueError(f"{url_name}: {error}") from None
 

@@ -24,7 +24,6 @@ peer_log = PeerLog(logging.getLogger("kmini.connection"))
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
-
 LOOK_S = 1.0
 """Seconds between two looks whether the files of stores have changed."""
 

@@ -11,7 +11,8 @@ from kmini.broker.share_state.persister import SharePartitionKey
 from kmini.broker.share_state.share_coordinator import coordinator_key
 from kmini.broker.share_state.share_group_state_records import decode_key, decode_value
 from kmini.protocol import messages as m
-from kmini.protocol.errors import NONE, error_name
+from kmini.protocol.errors import NONE, OffsetOutOfRange, error_name
+from kmini.protocol.messages.list_offsets import EARLIEST
 from kmini.protocol.messages.share_fetch import AcknowledgementBatch, ShareFetchRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.batch_records import decode_all
@@ -38,6 +39,10 @@ class ShareReaders:
         self._wires: dict[str, Wire] = {}
         self._epochs: dict[str, int] = {}
         self._seen = 0
+        self._states: list[Any] = []
+        """What was read of the share partition's state."""
+        self._next = 0
+        """The next offset in the log of states."""
         self._key = SharePartitionKey(group, transcript.topic_ids[topic].bytes, 0)
 
     def set(self, **settings: str) -> None:
@@ -151,28 +156,35 @@ class ShareReaders:
         found: list[Any] = []
 
         def are_there() -> bool:
-            found[:] = self._states()[self._seen :]
+            self._read_states()
+            found[:] = self._states[self._seen :]
             return len(found) >= count
 
         until(are_there, lambda: f"{len(found)} of {count} records of the state: {found}")
         self._seen += len(found)
         self.transcript.note(f"{self.group.removeprefix(self.transcript.topic)} {what}", {"states": found})
 
-    def _states(self) -> list[Any]:
+    def _read_states(self) -> None:
+        """Read on in the log of states, which begins later once the coordinator has pruned it."""
         metadata = m.MetadataRequest(topics=[m.MetadataRequest.Topic(name=SHARE_GROUP_STATE)])
         (topic,) = self._ask("admin", metadata, 12).topics
         number = partition_for(coordinator_key(self._key), len(topic.partitions))
-        asked = m.FetchRequest.Topic.Partition(partition=number, fetch_offset=0, partition_max_bytes=1 << 20)
+        asked = m.FetchRequest.Topic.Partition(partition=number, fetch_offset=self._next, partition_max_bytes=1 << 20)
         request = m.FetchRequest(
             max_wait_ms=100, min_bytes=1, topics=[m.FetchRequest.Topic(topic=SHARE_GROUP_STATE, partitions=[asked])]
         )
         (answer,) = self._ask("admin", request, 12).responses
-        rows = []
+        if answer.partitions[0].error_code == OffsetOutOfRange.code:
+            Topic = m.ListOffsetsRequest.Topic
+            first = [Topic.Partition(partition_index=number, timestamp=EARLIEST)]
+            listed = m.ListOffsetsRequest(topics=[Topic(name=SHARE_GROUP_STATE, partitions=first)])
+            self._next = self._ask("admin", listed, 5).topics[0].partitions[0].offset
         for record in decode_all(bytes(answer.partitions[0].records or b"")):
             key = decode_key(record.key)
-            if key is not None and key.place == self._key:
-                rows.append([key.key_type, record.value and _plain(decode_value(key.key_type, record.value))])
-        return rows
+            if record.offset >= self._next and key is not None and key.place == self._key:
+                value = record.value and _plain(decode_value(key.key_type, record.value))
+                self._states.append([key.key_type, value])
+            self._next = max(self._next, record.offset + 1)
 
 
 def _plain(value: Any) -> dict[str, Any]:

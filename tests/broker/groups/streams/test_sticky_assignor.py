@@ -154,3 +154,11 @@ def test_a_large_group_is_assigned_in_steps(standbys: int) -> None:
     members = {f"m{number}": member(f"p{number}") for number in range(50)}
     steps = sum(1 for _ in assign_tasks(members, {"a": Size(20 * STEP, True)}, standbys))
     assert steps >= 20 * (1 + standbys)
+
+
+def test_of_equally_loaded_processes_the_one_is_next_that_kafkas_queue_gives() -> None:
+    """That follows from the places of processes in a heap. Members come in the order of their ids, whoever is first."""
+    for names in (("m0", "m1", "m2", "m3"), ("m3", "m1", "m0", "m2")):
+        target = active(assign({name: member(f"p{name}") for name in names}, x=7))
+        numbers = {name: sorted(number for _, number in tasks) for name, tasks in target.items()}
+        assert numbers == {"m0": [0, 6], "m1": [2, 4], "m2": [3, 5], "m3": [1]}
