@@ -329,16 +329,16 @@ async def _serve(
     gc.freeze()  # these objects stay: no collection needs to examine them
     gc.enable()
     try:
+        client_properties: list[str] = []
+        if security is not None:  # before the addresses: who waits for these may want the files at once
+            addresses = ",".join(broker.server.listeners[0].address for broker in served.brokers)
+            client_properties = security.write_client_properties(addresses)
+            security.keep_renewed(lambda: served.brokers)
         for broker in served.brokers:
             for listener in broker.server.listeners:
                 click.echo(listener.address)
         if ports is None or not ports.runs_files:
             say_ready()
-        addresses = ",".join(broker.server.listeners[0].address for broker in served.brokers)
-        client_properties: list[str] = []
-        if security is not None:
-            client_properties = security.write_client_properties(addresses)
-            security.keep_renewed(lambda: served.brokers)
         if not environment.is_read:
             show_first_steps(served.brokers[0], client_properties)
         if port_file is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ Spark's files; Spark ignores it."""
 
 SHOWN_WHEN_CLOSED = "fs.capability.outputstream.abortable"
 """Hadoop's name for what file systems of object stores can: a file that is being written is not there yet."""
+
+LOOKS, SETTLE_S = 5, 0.1
+"""How often a file is read whose checksum is not right, and seconds in between."""
 
 
 class SparkFiles:
@@ -80,12 +84,18 @@ class SparkFiles:
         """The answer of a file system; each question costs a request. Raises FileNotFoundError."""
         from py4j.protocol import Py4JJavaError
 
-        try:
-            return ask()
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
-                raise FileNotFoundError(f"{self}/{name}") from None
-            raise
+        left = LOOKS
+        while True:
+            left -= 1
+            try:
+                return ask()
+            except Py4JJavaError as error:
+                kind = error.java_exception.getClass().getName()
+                if kind == "java.io.FileNotFoundException":
+                    raise FileNotFoundError(f"{self}/{name}") from None
+                if kind != "org.apache.hadoop.fs.ChecksumException" or not left:
+                    raise
+            time.sleep(SETTLE_S)  # a file and its checksum may be replaced at this moment, one after the other
 
     def __str__(self) -> str:
         return self._location

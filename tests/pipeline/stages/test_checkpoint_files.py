@@ -88,6 +88,21 @@ def test_a_checkpoint_elsewhere_is_read_through_spark(spark: SparkSession, tmp_p
     assert files.names("") == []
 
 
+def test_a_file_that_is_replaced_at_this_moment_is_read_again_and_a_damaged_one_is_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = SparkFiles(spark, f"file:{tmp_path}/checkpoint")
+    files.write("kmini.lease", b"first")
+    checksum = tmp_path / "checkpoint" / ".kmini.lease.crc"
+    right = checksum.read_bytes()
+    checksum.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
+    monkeypatch.setattr(checkpoint_files, "SETTLE_S", 0)
+    with pytest.raises(Exception, match="Checksum error"):
+        files.read("kmini.lease")
+    monkeypatch.setattr(checkpoint_files.time, "sleep", lambda _: checksum.write_bytes(right))
+    assert files.read("kmini.lease") == b"first"
+
+
 def test_two_pipelines_do_not_write_one_checkpoint_elsewhere(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
