@@ -186,6 +186,7 @@ def test_a_new_owner_and_the_return_of_the_old_one(same_answers: SameAnswers) ->
 def test_what_brokers_ask(same_answers: SameAnswers) -> None:
     def script(transcript: Transcript) -> None:
         topic = transcript.create(partitions=2)
+        await_coordinator(transcript._wire, topic)  # so that there is the internal topic
         for version in (4, 5):
             producer = TransactionalProducer(transcript, f"{topic}{version}").begin_life()
             producer.add("verified before", topic, 0, version=version, verify_only=True)
