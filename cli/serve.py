@@ -126,7 +126,9 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="MECHANISM",
     help="Have clients log in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.  [default with --user: SCRAM-SHA-512]",
 )
-@click.option("--user", "users", metavar="NAME[:PASSWORD]", multiple=True, help="A user; a password is drawn for it.")
+@click.option(
+    "--user", "users", metavar="NAME[:PASSWORD]", multiple=True, help="A user, with a random password if none is given."
+)
 @click.option("--acl", "acls", metavar="RULE", multiple=True, help='What a user may do: "alice Write topic:orders".')
 @log_format_option
 @click.option(
@@ -330,7 +332,7 @@ async def _serve(
     gc.enable()
     try:
         client_properties: list[str] = []
-        if security is not None:  # before the addresses: who waits for these may want the files at once
+        if security is not None:  # before the addresses: a script that waits for them may read the files at once
             addresses = ",".join(broker.server.listeners[0].address for broker in served.brokers)
             client_properties = security.write_client_properties(addresses)
             security.keep_renewed(lambda: served.brokers)

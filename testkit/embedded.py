@@ -90,8 +90,9 @@ class Broker(Host[BrokerOperations, "AsyncBroker"], BrokerMethods, Parts):
 
     Clients of a broker with `tls="auto"` encrypt; with "mutual" they show a certificate, too, which names the user
     (extra "tls"). With `sasl`, "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512", they log in as one of `users`, passwords by
-    name; without `users` there is one. `acls` are the rules of what users may do, as "alice Write topic:orders" or "bob
-    Read topic:eu-*". `client_config` has what a client needs for all this.
+    name; without `users` there is one. With "OAUTHBEARER" they get a token from the issuer that runs beside the broker.
+    `acls` are the rules of what users may do, as "alice Write topic:orders" or "bob Read topic:eu-*". `client_config`
+    has what a client needs for all this.
 
     Raises ConfigError, TypeError, ValueError, and ImportError where the extra is not installed.
 

@@ -56,14 +56,9 @@ def gate_of(services: FaultedServices, rules: Sequence[ActiveRule]) -> Callable[
 
     def gate(connection: Connection) -> str | None:
         context: Any = _NewConnection(services, connection)
-        asked = Asked("connect", 0, context, None)
-        deciding = None
-        for active in rules:
-            if active.takes(asked) and deciding is None:
-                deciding = active
+        deciding = _deciding(rules, Asked("connect", 0, context, None))
         if deciding is None:
             return None
-        deciding.acted()
         if isinstance(deciding.rule.do[0], Refuse):
             connection.reset()
             return f"fault rule {deciding.rule.name!r}"
@@ -93,18 +88,25 @@ def handshake_gate_of(services: FaultedServices, rules: Sequence[ActiveRule]) ->
 
     def gate(listener: Listener) -> Verdict | None:
         context: Any = _Handshaking(services, listener)
-        asked = Asked("tls", 0, context, None)
-        taken = [active for active in rules if active.takes(asked)]
-        if not taken:
+        deciding = _deciding(rules, Asked("tls", 0, context, None))
+        if deciding is None:
             return None
-        taken[0].acted()
-        (act,) = taken[0].rule.do
+        (act,) = deciding.rule.do
         if isinstance(act, WrongCertificate) and not wrong:
             wrong.append(untrusted_context(listener.host))
-        name = f"fault rule {taken[0].rule.name!r}"
+        name = f"fault rule {deciding.rule.name!r}"
         return Verdict(name, isinstance(act, Silent), wrong[0] if isinstance(act, WrongCertificate) else None)
 
     return gate
+
+
+def _deciding(rules: Sequence[ActiveRule], asked: Asked) -> ActiveRule | None:
+    """The newest rule that takes this, which comes first and acts; older ones that take it count it, too."""
+    taken = [active for active in rules if active.takes(asked)]
+    if not taken:
+        return None
+    taken[0].acted()
+    return taken[0]
 
 
 def _silence(connection: Connection) -> Callable[[], None]:

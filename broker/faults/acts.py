@@ -252,7 +252,7 @@ class Silent(Act):
 
 @dataclass(frozen=True)
 class WrongCertificate(Act):
-    """Show a certificate that is good for the host, and of an authority that nobody trusts. Needs the extra `tls`."""
+    """Show a certificate that is good for the host, of an authority that no client trusts. Needs the extra `tls`."""
 
     kind = "wrong_certificate"
     targets = ("tls",)

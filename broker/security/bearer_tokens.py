@@ -11,7 +11,7 @@ import base64
 import json
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _texts(claims: dict[str, Any], name: str) -> set[str]:
 
 
 class UnsecuredTokens:
-    """Takes tokens that nobody has signed: their algorithm is "none"."""
+    """Takes tokens without a signature: their algorithm is "none"."""
 
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
@@ -219,7 +219,6 @@ class SignedTokens:
 
 
 Tokens = UnsecuredTokens | SignedTokens
-Validate = Callable[[str], Token]
 
 
 def _read(url: str) -> bytes:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from .bearer_tokens import Token, TokenRefused
 from .sasl_exchange import AuthenticationFailed
 
-ACKNOWLEDGED = b"\x01"
 _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PAIRS = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
 _FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01")

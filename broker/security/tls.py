@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
 
 
 def untrusted_context(host: str) -> ssl.SSLContext:
-    """A certificate for this host and loopback, of an authority that nobody trusts. Raises ImportError."""
+    """A certificate for this host and loopback, of an authority that no client trusts. Raises ImportError."""
     from ...client.made_certificates import Authority
 
     signed = Authority().sign("kmini, by a fault rule", ["localhost", "127.0.0.1", "::1", host])

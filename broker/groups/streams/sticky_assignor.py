@@ -195,17 +195,17 @@ class _Assignment:
         by_load = self._by_load()
         for number, task in enumerate(sorted(new)):
             process = by_load.pop()
-            member_id, count = process.add_anywhere(task)
-            self._active[member_id].add(task)
-            self._active_quota.member_has(count)
-            self._quota.member_has(count)
+            self._note_active(task, *process.add_anywhere(task))
             by_load.add(process.load, process)
             if not number % STEP:
                 yield
 
     def _add_active(self, member_id: str, task: Task) -> None:
+        self._note_active(task, member_id, self._process(member_id).add(member_id, task))
+
+    def _note_active(self, task: Task, member_id: str, count: int) -> None:
+        """Note that a member has this task, and how many it has now."""
         self._active[member_id].add(task)
-        count = self._add(member_id, task)
         self._active_quota.member_has(count)
         self._quota.member_has(count)
 
@@ -246,8 +246,12 @@ class _Assignment:
         return task not in self._process(member_id).tasks and self._count(member_id) < self._quota.per_member
 
     def _add_standby(self, member_id: str, task: Task) -> None:
+        self._note_standby(task, member_id, self._process(member_id).add(member_id, task))
+
+    def _note_standby(self, task: Task, member_id: str, count: int) -> None:
+        """Note that a member has a copy of this task, and how many tasks it has now."""
         self._standby[member_id].add(task)
-        self._quota.member_has(self._add(member_id, task))
+        self._quota.member_has(count)
 
     def _add_standby_anywhere(self, by_load: _ByLoad[_Process], task: Task) -> bool:
         """Give the task to the least loaded process that does not have it; false if all have."""
@@ -257,9 +261,7 @@ class _Assignment:
             process = by_load.pop()
             passed.append(process)
             if task not in process.tasks:
-                member_id, count = process.add_anywhere(task)
-                self._standby[member_id].add(task)
-                self._quota.member_has(count)
+                self._note_standby(task, *process.add_anywhere(task))
                 found = True
         for process in reversed(passed):
             by_load.add(process.load, process)
@@ -275,9 +277,6 @@ class _Assignment:
 
     def _count(self, member_id: str) -> int:
         return self._process(member_id).counts[member_id]
-
-    def _add(self, member_id: str, task: Task) -> int:
-        return self._process(member_id).add(member_id, task)
 
     def _least_loaded_of(self, member_ids: Sequence[str]) -> str | None:
         """The first, unless a later one has both fewer tasks and a less loaded process; None of none."""
