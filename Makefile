@@ -14,7 +14,7 @@ PACKAGING := pyproject.toml setup.py protocol/records/layout.py $(wildcard proto
 
 .DEFAULT_GOAL := help
 STAGES :=
-.PHONY: help run test certain hammer setup programs fetched lint links wheel docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
+.PHONY: help run test certain hammer setup programs fetched lint links wheel simulate docs soak bench curves kfake kafka-jars kafka-39-jars spark-jars old-client \
   control-clients group-clients registry-clients compose-model testcontainers object-store axe clean
 
 help: ## show this list
@@ -50,6 +50,9 @@ links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), aft
 
 wheel: $(VENV)/bin/python ## dist/kmini-*.whl, for machines with this system and this Python: 40 s of processor time
 	$(BIN)/python -m pip wheel -v --disable-pip-version-check --no-deps -w dist .
+
+simulate: $(VENV)/installed-test ## play the histories of SEEDS (1-1000) of a cluster in trouble, and say which promises they break
+	$(BIN)/python tests/simulate.py $(or $(SEEDS),1-1000)
 
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py

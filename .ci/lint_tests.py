@@ -28,9 +28,6 @@ TESTS = ROOT / "tests"
 
 SLEEPS = {
     "tests/support/until.py": "it waits for the conditions of all others",
-    "tests/support/broker/chaos/actor.py": "clients act at random moments of a history",
-    "tests/support/broker/chaos/record_actors.py": "clients act at random moments of a history",
-    "tests/support/broker/chaos/nemesis.py": "trouble comes at random moments of a history, and lasts for some",
     "tests/broker/replication/test_fetcher.py": "a connection that takes forever, until it is cancelled",
     "tests/clients/test_exactly_once.py": "instances run for a time, and are watched meanwhile",
     "tests/support/group_members.py": "a process that failed writes its stack, before the test fails",
@@ -41,6 +38,8 @@ WAITS = {"until", "until_async", "eventually"}
 
 CLOCKS = {"monotonic", "perf_counter", "time"}
 LEAST_BOUND_S = 60
+SIMULATED = ("tests/simulation/", "tests/support/simulation/")
+"""The folders in which time is simulated: nothing else passes while something sleeps."""
 MEASURED = "tests/fuzz/"
 """The folder whose tests measure, on a quiet machine."""
 
@@ -140,7 +139,7 @@ def broken(path: str, text: str) -> Found:
             for line, sentence in timeouts(node):
                 if not REASON.search(lines[line - 1] + lines[line]):
                     yield line, sentence
-        for line, sentence in sleeps(node):
+        for line, sentence in () if path.startswith(SIMULATED) else sleeps(node):
             has_slept = True
             if path not in SLEEPS:
                 yield line, sentence

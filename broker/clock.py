@@ -91,8 +91,8 @@ class Move:
     def __init__(self, began_ms: int, ends_ms: int) -> None:
         self.began_ms = began_ms
         self.ends_ms = ends_ms
-        self.written: set[TopicPartition] = set()
-        self.at_end: set[Callable[[Move], None]] = set()
+        self.written: dict[TopicPartition, None] = {}
+        self.at_end: dict[Callable[[Move], None], None] = {}
         """Called when the move has ended, at its end or before."""
         self.is_stopped = False
         """Whether it ends where it has come to."""
@@ -100,7 +100,7 @@ class Move:
     def note_append(self, partition: TopicPartition) -> None:
         """A leader has appended. Appends by what falls due in the move, such as expired offsets, are part of it."""
         if _FALLEN_DUE_IN.get() is not self:
-            self.written.add(partition)
+            self.written[partition] = None
 
 
 _FALLEN_DUE_IN: ContextVar[Move | None] = ContextVar("_FALLEN_DUE_IN", default=None)
@@ -145,6 +145,11 @@ class Clock:
     def liveness_ms(self) -> int:
         """The time of the liveness timeline, in milliseconds since an arbitrary start."""
         return time.monotonic_ns() // 1_000_000
+
+    def liveness_at(self, log_time_ms: int) -> int:
+        """The liveness time at which it was this log time. For what is stored with a log time, and ages as clients
+        do."""
+        return self.liveness_ms() - max(self.now_ms() - log_time_ms, 0)
 
     def call_later(self, delay_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
         """Run `callback` on the loop once `delay_ms` have passed on the log timeline, or on that of liveness."""
@@ -208,9 +213,22 @@ class MovableClock(Clock):
         self.moves: deque[tuple[float, int]] = deque([(0.0, ahead_ms)], maxlen=MOVES)
         """When log time was moved, by `time.perf_counter`, and how far it was ahead from then on; the first one is the
         start."""
+        self._apart: deque[tuple[int, int]] = deque([self._how_far_apart()], maxlen=MOVES)
+        """How far log time was ahead of liveness, and the log time from which on."""
+
+    def _how_far_apart(self) -> tuple[int, int]:
+        now_ms = self.now_ms()
+        return now_ms, now_ms - self.liveness_ms()
 
     def _moved(self) -> None:
         self.moves.append((time.perf_counter(), self._ahead_ms))
+        self._apart.append(self._how_far_apart())
+
+    def liveness_at(self, log_time_ms: int) -> int:
+        apart_ms = next((apart_ms for from_ms, apart_ms in reversed(self._apart) if from_ms <= log_time_ms), None)
+        if apart_ms is None:
+            apart_ms = self._apart[0][1]
+        return min(log_time_ms - apart_ms, self.liveness_ms())
 
     @property
     def ahead_ms(self) -> int:
@@ -262,6 +280,7 @@ class MovableClock(Clock):
                     at_end(move)
             if liveness:
                 await self._advance_liveness(self.liveness_ms() + duration_ms)
+                self._apart.append(self._how_far_apart())
 
     def stop_moving(self) -> bool:
         """End the `advance` that is under way; return whether one was. The clock stays where it has come to."""
@@ -296,6 +315,8 @@ class MovableClock(Clock):
         self._ahead_ms, self._liveness_ahead_ms = ahead_ms, 0
         self.moves.clear()
         self.moves.append((0.0, ahead_ms))
+        self._apart.clear()
+        self._apart.append(self._how_far_apart())
         self._prune()
         return set_back_ms
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import InvalidArgument, UnknownTopicOrPartition
 from ..protocol.topics import TopicPartition
 from ..storage.filenames import broker_directory
-from ..storage.filesystem import OsFileSystem
+from ..storage.filesystem import FileSystem, OsFileSystem
 from .broker import BrokerServer
 from .clock import Clock, Timer
 from .controller import elections
@@ -57,6 +57,8 @@ class BrokerEvent(NamedTuple):
     """As "was killed"."""
 
 
+CONTROLLER = -1
+"""The controller among the node ids of file systems."""
 MOST_EVENTS = 100
 """The last events that a cluster remembers."""
 
@@ -74,9 +76,11 @@ class LocalCluster:
         is_temporary: bool = False,
         cluster_id: str = "",
         journal: RequestJournal | None = None,
+        filesystems: Mapping[int, FileSystem] | None = None,
     ) -> None:
         """A configuration for each broker, with node ids of their own. ConfigError where they could not reach each
-        other."""
+        other. `filesystems` has the file system of each broker, which each start looks up, and that of the controller
+        as CONTROLLER; without it they are on the disk."""
         for config in configs:
             if len(configs) > 1:
                 _check_inter_broker(config)
@@ -101,6 +105,7 @@ class LocalCluster:
         self._is_temporary = is_temporary
         self._cluster_id = cluster_id
         self._journal = journal
+        self._filesystems = filesystems
         self.before_open: Callable[[BrokerServer], None] | None = None
         """Called with each broker that starts, before clients can connect to it."""
         self.controller: Controller
@@ -120,7 +125,7 @@ class LocalCluster:
             self.data_dir,
             node_ids=self._configs.keys(),
             cluster_id=self._cluster_id,
-            filesystem=OsFileSystem(synced=not self._is_temporary),
+            filesystem=self._filesystem(CONTROLLER),
         )
         try:
             self.controller.begin_leader_epochs(self._configs.keys())
@@ -135,6 +140,11 @@ class LocalCluster:
             await self.stop()
             raise
         self._start_preferring_first()
+
+    def _filesystem(self, node_id: int) -> FileSystem:
+        if self._filesystems is not None:
+            return self._filesystems[node_id]
+        return OsFileSystem(synced=not self._is_temporary)
 
     def _start_preferring_first(self) -> None:
         """Have leaderships return to first replicas from time to time, as the settings say."""
@@ -181,8 +191,7 @@ class LocalCluster:
                 self.reconnect(node_id)
             brokers = [*self.brokers.values()]
             emptied = await empty(brokers, self.clock, keep, saved)
-            filesystem = OsFileSystem(synced=not self._is_temporary)
-            self.controller = successor_of(self.controller, filesystem, saved)
+            self.controller = successor_of(self.controller, self._filesystem(CONTROLLER), saved)
             for config in self._configs.values():
                 self.controller.register(BrokerRegistration(config.node_id, config.broker_rack))
             for broker in brokers:
@@ -207,7 +216,7 @@ class LocalCluster:
     async def _restart_anew(self, node_id: int, saved: Saved | None) -> None:
         """Start a broker that was stopped or killed, without its data; from a snapshot it gets them later."""
         directory = os.path.join(self.data_dir, broker_directory(node_id))
-        await in_thread(OsFileSystem(synced=False).remove_tree, directory)
+        await in_thread(self._filesystem(node_id).remove_tree, directory)
         broker = await self.restart(node_id)
         if saved is not None:
             await broker.server.suspend(lambda _: True)
@@ -234,6 +243,7 @@ class LocalCluster:
                 self._configs[node_id],
                 self.data_dir,
                 clock=self.clock,
+                filesystem=None if self._filesystems is None else self._filesystems[node_id],
                 is_temporary=self._is_temporary,
                 controller=self.controller,
                 journal=self._journal,

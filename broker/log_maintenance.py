@@ -79,7 +79,7 @@ class LogMaintenance:
 
     def _leave_until_end_of(self, move: Move) -> None:
         """See to what clients write while the clock is moved when it has been moved."""
-        move.at_end.add(self._move_ended)
+        move.at_end[self._move_ended] = None
         self.paused_tasks.resume_by(move.ends_ms)
         for deferred in (self._high_watermarks, self._recovery_points, self._start_offsets):
             deferred.ask_at(move.ends_ms)

@@ -92,20 +92,21 @@ class PausedTasks:
     """The periodic tasks that skip their runs until a certain time, unless something changes."""
 
     def __init__(self) -> None:
-        self.paused: set[Periodic] = set()
+        self.paused: dict[Periodic, None] = {}
+        """In the order of their pauses."""
 
     def __bool__(self) -> bool:
         return bool(self.paused)
 
     def add(self, task: "Periodic") -> None:
-        self.paused.add(task)
+        self.paused[task] = None
 
     def discard(self, task: "Periodic") -> None:
-        self.paused.discard(task)
+        self.paused.pop(task, None)
 
     def resume(self) -> None:
         """Something has changed: each runs at its next beat, and sees whether it has anything to do."""
-        paused, self.paused = self.paused, set()
+        paused, self.paused = self.paused, {}
         for task in paused:
             task.resume()
 

@@ -68,7 +68,8 @@ class Server:
         """Whether the broker stops: it refuses connections from then on."""
         self.is_suspended = False
         """Whether arriving requests wait, as in a process that was stopped with SIGSTOP."""
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """In the order in which they were made. A set would have another order in each run."""
         self.when_left: list[Callable[[Connection], None]] = []
         """Are called with every connection that has ended; they must be quick."""
         self._per_host: Counter[str] = Counter()
@@ -253,7 +254,7 @@ class Server:
 
     def register(self, connection: Connection) -> str | None:
         """Register a new connection; return why it has to be refused, or None."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         if self._idle_timer is None:
             self._watch_idle()
         connection.connected_at_ms = self.services.clock.now_ms()
@@ -272,7 +273,7 @@ class Server:
         return None if self.gate is None else self.gate(connection)
 
     def unregister(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         for watcher in self.when_left:
             watcher(connection)
         host = connection.peer[0]

@@ -104,12 +104,11 @@ class TransactionCoordinator:
     def load(self, partition: Partition) -> Steps:
         """Load the ids of a partition that this broker leads from now on, in steps, and resume the markers of decided
         transactions. An open transaction keeps the rest of its time-out."""
-        now_ms, liveness_ms = self._clock.now_ms(), self._clock.liveness_ms()
         ending: list[Transaction] = []
 
         def take(transactional_id: str, entry: Entry) -> None:
             transaction = self.transactions[transactional_id] = Transaction(transactional_id, entry)
-            transaction.began_ms = liveness_ms - max(now_ms - entry.start_ms, 0)
+            transaction.began_ms = self._clock.liveness_at(entry.start_ms)
             if entry.state is ONGOING:
                 self._open[transactional_id] = transaction
             elif entry.state in COMPLETED:

@@ -52,6 +52,19 @@ async def test_log_time_leaves_liveness_where_it_is() -> None:
     assert fired == ["liveness"]
 
 
+async def test_a_log_time_has_the_liveness_time_at_which_it_was() -> None:
+    clock = MovableClock()
+    began_ms, then_ms = clock.now_ms(), clock.liveness_ms()
+    await clock.advance(WEEK_MS)
+    later_ms, then_later_ms = clock.now_ms(), clock.liveness_ms()
+    await clock.advance(30_000, liveness=True)
+    assert abs(clock.liveness_at(began_ms) - then_ms) <= 1
+    assert abs(clock.liveness_at(later_ms) - then_later_ms) <= 1
+    assert clock.liveness_at(began_ms + WEEK_MS // 2) <= clock.liveness_ms()
+    before_the_start_ms = began_ms - 60_000
+    assert abs(then_ms - clock.liveness_at(before_the_start_ms) - 60_000) <= 1
+
+
 async def test_a_cancelled_timer_does_not_run() -> None:
     clock = MovableClock()
     clock.call_later(1_000, lambda: pytest.fail("it was cancelled")).cancel()

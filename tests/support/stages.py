@@ -26,6 +26,7 @@ FOLDERS = {
     "tests/storage": "certain",
     "tests/broker": "certain",
     "tests/crash": "certain",
+    "tests/simulation": "certain",
     "tests/graduation": "certain",
     "tests/pipeline": "certain",
     "tests/web": "certain",
@@ -101,7 +102,7 @@ OWN_KAFKA = " ".join(
 SEVERAL_CLIENTS = " ".join(f"clients/test_{name}.py" for name in ("groups", "old_clients", "security", "transactions"))
 
 SHARDS = {
-    "certain": _dealt("protocol", "storage", REST, "broker/groups", "broker", "broker/handlers"),
+    "certain": _dealt("protocol", "simulation", "storage", REST, "broker/groups", "broker", "broker/handlers"),
     "sockets": _dealt("kips client fuzz", "cli", "testkit", REST, "control registry", "pytest_plugin"),
     "programs": _dealt("clients", "oracle", "pipeline", REST, OWN_KAFKA, SEVERAL_CLIENTS),
     "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200),),

@@ -328,9 +328,20 @@ async def test_an_open_transaction_goes_on_after_a_restart(bank: Bank) -> None:
 async def test_an_open_transaction_has_the_rest_of_its_time_after_a_restart(bank: Bank) -> None:
     producer = await bank.init(timeout_ms=60_000)
     await bank.begin(producer)
-    await bank.clock.advance(50_000, liveness=False)  # an outage of so long
-    await bank.restart()
+    await bank.restart(after_ms=50_000)
     await bank.clock.advance(20_000, liveness=True)
+    assert bank.state() is COMPLETE_ABORT
+
+
+async def test_a_move_of_log_time_takes_none_of_an_open_transactions_time_when_it_is_loaded(bank: Bank) -> None:
+    producer = await bank.init(timeout_ms=60_000)
+    await bank.begin(producer)
+    await bank.clock.advance("2h")
+    await bank.restart()
+    await bank.clock.advance(30_000, liveness=True)
+    assert bank.state() is ONGOING
+    await bank.restart()
+    await bank.clock.advance(40_000, liveness=True)
     assert bank.state() is COMPLETE_ABORT
 
 

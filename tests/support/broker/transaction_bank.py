@@ -52,10 +52,11 @@ class Bank:
         assert isinstance(self.broker.clock, MovableClock)
         return self.broker.clock
 
-    async def restart(self) -> None:
-        """Stop, and start again over the same directory, at the same time."""
+    async def restart(self, *, after_ms: int = 0) -> None:
+        """Stop, and start again over the same directory, at the same time, or as a new process after an outage."""
         await self.broker.stop()
-        self.broker = await BrokerServer.start(self.broker.config.current, self.broker.data_dir, clock=self.clock)
+        clock = MovableClock(self.clock.ahead_ms + after_ms) if after_ms else self.clock
+        self.broker = await BrokerServer.start(self.broker.config.current, self.broker.data_dir, clock=clock)
         await self.a_few_turns()
 
     async def a_few_turns(self) -> None:

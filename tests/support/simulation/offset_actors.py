@@ -19,8 +19,8 @@ from kmini.protocol.messages import (
     TxnOffsetCommitRequest,
 )
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from support.broker.chaos.actor import Actor
-from support.broker.chaos.world import PLAIN, TOPIC, TRANSACTIONAL, Violation, World
+from support.simulation.actor import Actor
+from support.simulation.world import PLAIN, TOPIC, TRANSACTIONAL, Violation, World
 
 GROUP = "readers"
 

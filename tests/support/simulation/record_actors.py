@@ -29,8 +29,8 @@ from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
-from support.broker.chaos.actor import Actor
-from support.broker.chaos.world import TOPIC, Violation, World
+from support.simulation.actor import Actor
+from support.simulation.world import TOPIC, Violation, World
 
 FETCH_VERSION = 12
 """The last that names topics by name."""
@@ -95,7 +95,8 @@ class TransactionalProducer(Producer):
         if self._producer_id < 0 or self.random.random() < 0.1:
             self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self._init_transactions)
             self._sequences = dict.fromkeys(self._sequences, 0)
-        partitions = self.random.sample(self.world.promises.partitions, self.random.randint(1, 2))
+        known = self.world.promises.partitions
+        partitions = self.random.sample(known, self.random.randint(1, min(2, len(known))))
         if not self._raises_epoch:
             await self.until_it_works("AddPartitionsToTxn", lambda: self._add(partitions))
         written: list[tuple[TopicPartition, int, list[bytes]]] = []

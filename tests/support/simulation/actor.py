@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -24,13 +23,13 @@ from kmini.protocol.messages import (
     ProduceRequest,
 )
 from kmini.protocol.topics import TopicPartition
-from support.broker.chaos.world import Violation, World
+from support.simulation.world import Violation, World
 
 T = TypeVar("T")
 PATIENCE_MS = 1_500
 """Milliseconds that a client waits for an answer before it turns to another broker."""
 GIVE_UP_S = 60
-"""Nothing takes longer than that, with so much that is repaired again and again."""
+"""Nothing takes longer than that once nothing harms the cluster any more."""
 
 
 class Actor:
@@ -51,7 +50,7 @@ class Actor:
         try:
             while not self.world.is_over:
                 await self.act()
-                await asyncio.sleep(self.random.random() * 0.01)
+                await self.world.pause(self.random)
         finally:
             await self.hang_up()
 
@@ -75,7 +74,8 @@ class Actor:
 
     async def until_it_works(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """What `attempt` returns, made again after every retriable error. Raises Violation for others."""
-        deadline = time.monotonic() + GIVE_UP_S
+        began_s = self.world.now_s()
+        pause_s = 0.005
         while True:
             try:
                 return await attempt()
@@ -87,9 +87,11 @@ class Actor:
                 self._leaders.clear()
                 if not error.retriable and not isinstance(error, ConcurrentTransactions):
                     raise Violation(f"{self.name}: {what}: {error!r}") from error
-                if time.monotonic() > deadline:
+                calm_since_s = self.world.calm_since_s
+                if calm_since_s is not None and self.world.now_s() > max(began_s, calm_since_s) + GIVE_UP_S:
                     raise Violation(f"{self.name}: {what} does not work for {GIVE_UP_S} s: {error!r}") from error
-            await asyncio.sleep(0.005 + self.random.random() * 0.02)
+            await asyncio.sleep(pause_s + self.random.random() * 0.02)
+            pause_s = min(pause_s * 1.5, 1)
 
     def leader(self, partition: TopicPartition) -> int:
         """The leader as of the last error. Raises NotLeaderOrFollower."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
+import random
+from collections import Counter
 from collections.abc import Iterable
 
+from kmini.broker.clock import MovableClock
 from kmini.broker.local_cluster import LocalCluster
 from kmini.client.address import Address
 from kmini.protocol.topics import TopicPartition
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
 TOPIC = "t"
 PLAIN, TRANSACTIONAL = 0, 1
@@ -22,12 +26,11 @@ class History:
     """What happened, in order."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
         self.lines: list[str] = []
         self.has_deletions = False
 
     def say(self, line: str) -> None:
-        self.lines.append(f"{time.monotonic() - self._began:7.3f} {line}")
+        self.lines.append(f"{asyncio.get_running_loop().time():9.4f} {line}")
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -81,9 +84,26 @@ class Promises:
 class World:
     """A cluster in trouble, the clients that use it, and what they were promised."""
 
-    def __init__(self, seed: int, cluster: LocalCluster, partitions: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        cluster: LocalCluster,
+        clock: MovableClock,
+        filesystems: dict[int, MemoryFileSystem],
+        partitions: int,
+    ) -> None:
         self.seed = seed
         self.cluster = cluster
+        self.clock = clock
+        self.filesystems = filesystems
+        """By node id; the entry of a broker is replaced when it dies."""
+        self.met: Counter[tuple[str, str]] = Counter()
+        """How often each fault met a state of the cluster."""
+        self.calm_since_s: float | None = None
+        """Since when nothing harms the cluster any more, in the loop's time."""
+        self.lull_until_s = 0.0
+        self.acts = 0
+        """Acts of clients since the last step of the nemesis."""
         self.promises = Promises(TopicPartition(TOPIC, number) for number in range(partitions))
         self.history = History()
         self.addresses = {
@@ -93,8 +113,19 @@ class World:
         self.is_over = False
         self.reassignments = 0
         self.fenced: set[int] = set()
-        """Brokers that run, count as dead, and do not know it."""
+        """Brokers that run, and may count as dead without knowing it."""
         self._lives: dict[int, int] = dict.fromkeys(cluster.brokers, 0)
+
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def pause(self, chance: random.Random) -> None:
+        """The time between two acts of a client: all are busy at once, and rest at once. They tire where nothing new
+        happens for long."""
+        self.acts += 1
+        busy_s = chance.random() * 0.01 * (1 + self.acts / 20)
+        lull_s = self.lull_until_s - self.now_s()
+        await asyncio.sleep(busy_s + (max(lull_s, 0) if chance.random() < 0.9 else 0))
 
     def lives(self, node_id: int) -> int:
         """How often a broker has become a member of the cluster, or ceased to be one."""
@@ -102,6 +133,19 @@ class World:
 
     def turned(self, node_id: int) -> None:
         self._lives[node_id] += 1
+
+    def topic_id(self, name: str) -> bytes:
+        return self.cluster.controller.topics[name].id
+
+    def lost(self, node_id: int) -> None:
+        """A broker may count as dead from any moment on, and not know it."""
+        self.fenced.add(node_id)
+        self.turned(node_id)
+
+    def found(self, node_id: int) -> None:
+        """A broker knows again what has happened."""
+        self.fenced.discard(node_id)
+        self.turned(node_id)
 
     def is_member(self, node_id: int) -> bool:
         """Whether it is not an old broker that knows nothing of what has happened since."""

@@ -1,0 +1,124 @@
+"""Members of a consumer group by the protocol of KIP-848, and what they are promised: a partition has one owner."""
+
+from __future__ import annotations
+
+from kmini.client.errors import check
+from kmini.protocol.errors import FencedMemberEpoch, GroupIdNotFound, KafkaError, UnknownMemberId
+from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kmini.protocol.topics import CONSUMER_OFFSETS
+from support.simulation.actor import Actor
+from support.simulation.world import TOPIC, Violation, World
+
+GROUP = "members"
+SESSION_S = 12
+REBALANCE_MS = 60_000
+SETTINGS = {
+    "group.consumer.session.timeout.ms": str(SESSION_S * 1000),
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+}
+
+
+class Claims:
+    """Which member owns each partition, by its own knowledge, and how long it may think so."""
+
+    def __init__(self) -> None:
+        self._until_s: dict[int, dict[str, float]] = {}
+
+    def claim(self, partition: int, name: str, now_s: float, until_s: float) -> None:
+        """Raises Violation if another member owns the partition."""
+        claims = self._until_s.setdefault(partition, {})
+        for other, others_until_s in claims.items():
+            if other != name and others_until_s > now_s:
+                raise Violation(f"{TOPIC}-{partition} is given to {name}, and {other} owns it until {others_until_s}")
+        claims[name] = until_s
+
+    def give_up(self, partition: int, name: str) -> None:
+        self._until_s.get(partition, {}).pop(name, None)
+
+    def owners(self, now_s: float) -> dict[int, set[str]]:
+        return {
+            partition: {name for name, until_s in claims.items() if until_s > now_s}
+            for partition, claims in self._until_s.items()
+        }
+
+
+class Member(Actor):
+    """Heartbeats, gives up what it is asked to, and sometimes leaves or is silent for too long."""
+
+    def __init__(self, name: str, world: World, claims: Claims) -> None:
+        super().__init__(name, world)
+        self._claims = claims
+        self._lives = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Be a new member from now on."""
+        for partition in getattr(self, "_owned", ()):
+            self._claims.give_up(partition, self.name)
+        self._lives += 1
+        self._member_id = f"{self.name}.{self._lives}"
+        self._epoch = 0
+        self._owned: set[int] = set()
+
+    async def act(self) -> None:
+        if self._epoch and self.random.random() < 0.04:
+            leaving = self._request(epoch=-1)
+            self._forget()
+            try:
+                await self._heartbeat(leaving)
+            except KafkaError:
+                return  # the session ends, if the coordinator does not know
+            return
+        await self.beat()
+
+    async def beat(self) -> None:
+        try:
+            await self._beat()
+        except (FencedMemberEpoch, UnknownMemberId):
+            self._forget()
+        except GroupIdNotFound:  # an empty group without offsets goes after a while
+            self._forget()
+        except KafkaError as error:
+            self._leaders.clear()
+            if not error.retriable:
+                raise Violation(f"{self.name}: {error!r}") from error
+
+    def _request(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        owned = [TopicPartitions(topic_id=self.world.topic_id(TOPIC), partitions=sorted(self._owned))]
+        return ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=self._member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=REBALANCE_MS,
+            subscribed_topic_names=[TOPIC],
+            server_assignor="uniform",
+            topic_partitions=owned if self._owned and epoch else [],
+        )
+
+    async def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> object:
+        response = await self.ask(self.coordinator(CONSUMER_OFFSETS, GROUP), request, 1)
+        check(response.error_code, response.error_message)
+        return response
+
+    async def _beat(self) -> None:
+        coordinator = self.coordinator(CONSUMER_OFFSETS, GROUP)
+        lives, sent_s = self.world.lives(coordinator), self.world.now_s()
+        member_id = self._member_id
+        response = await self._heartbeat(self._request(self._epoch))
+        if self.world.lives(coordinator) != lives or not self.world.is_member(coordinator):
+            self._forget()  # it may be no coordinator any more, and not know it
+            return
+        assert member_id == self._member_id
+        self._epoch = response.member_epoch
+        now_s, until_s = self.world.now_s(), sent_s + SESSION_S
+        if response.assignment is not None:
+            target = {number for topic in response.assignment.topic_partitions for number in topic.partitions}
+            for partition in self._owned - target:
+                self._claims.give_up(partition, self.name)
+            if target != self._owned:
+                self.world.history.say(f"{self._member_id} owns {sorted(target)} in epoch {self._epoch}")
+            self._owned = target
+        for partition in self._owned:
+            self._claims.claim(partition, self.name, now_s, until_s)

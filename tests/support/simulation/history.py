@@ -1,0 +1,383 @@
+"""One history of a cluster in trouble, from its seed: brokers, clients, trouble, and what has to hold in the end.
+
+`play(seed)` returns what happened, or raises Violation with the history. The same seed is the same history, to the byte
+on disk. A shorter one leaves out steps of the nemesis (`steps`) and clients (`actors`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import NamedTuple
+
+from kmini.broker.clock import MovableClock
+from kmini.broker.controller import topics
+from kmini.broker.local_cluster import CONTROLLER, LocalCluster
+from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.protocol.records.batch import iter_batches
+from kmini.protocol.records.batch_records import decode_records
+from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
+from support.simulation import group_actors, keyed_actors
+from support.simulation.actor import Actor
+from support.simulation.group_actors import Claims, Member
+from support.simulation.keyed_actors import KEYED, KeyedReader, KeyedWriter, check_compacted
+from support.simulation.loop import simulate, simulated_loop
+from support.simulation.nemesis import SESSION_MS, Disk, Nemesis
+from support.simulation.offset_actors import Committer, OffsetReader, TransactionalCommitter
+from support.simulation.record_actors import Deleter, Producer, Reader, TransactionalProducer
+from support.simulation.world import TOPIC, Violation, World
+
+STEPS = 40
+"""Steps of the nemesis in a history."""
+CALM_S = 60
+"""So long the cluster may take to be whole again once nothing harms it."""
+FOLLOWED_S = 15
+"""So long a follower may take to learn the high watermark of its leader."""
+SETTLES_S = 90
+"""So long a group may take until each partition has one owner, once nothing harms the cluster."""
+
+ACTORS = ("p1", "p2", "x1", "x2", "r1", "r2", "d1", "c1", "c2", "o1", "k1", "k2", "k3", "m1", "m2", "m3")
+"""The clients of a history: they produce, in transactions too, read, delete, commit offsets, write and read a compacted
+topic, and are members of a group."""
+
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "replica.fetch.backoff.ms": "30",
+    "broker.session.timeout.ms": str(SESSION_MS),
+    "replica.lag.time.max.ms": "10000",
+    "auto.leader.rebalance.enable": "false",
+    "log.segment.bytes": "16384",
+    "log.retention.ms": "-1",
+    "offsets.retention.minutes": "1000000",
+    "transactional.id.expiration.ms": "2000000000",
+    "producer.id.expiration.ms": "2000000000",
+    **group_actors.SETTINGS,
+}
+
+
+class Outcome(NamedTuple):
+    """What came of a history."""
+
+    seed: int
+    lines: list[str]
+    """What happened, in order."""
+    simulated_s: float
+    acknowledged: int
+    met: Counter[tuple[str, str]]
+    """How often each fault met each state of the cluster."""
+    digest: str
+    """Of the history, and of all that is on the disks."""
+
+
+def play(seed: int, *, steps: Collection[int] | None = None, actors: Collection[str] | None = None) -> Outcome:
+    """One history, of the steps and clients of these numbers and names, or all. Raises Violation."""
+    world: World | None = None
+
+    def meet(made: World) -> None:
+        nonlocal world
+        world = made
+
+    try:
+        return simulate(seed, lambda: _play(seed, steps, actors, meet))
+    except Exception as error:
+        history = "" if world is None else str(world.history)
+        raise Violation(f"{error!r}\nin the history of seed {seed}:\n{history}") from error
+
+
+async def _play(
+    seed: int, steps: Collection[int] | None, names: Collection[str] | None, meet: Callable[[World], None]
+) -> Outcome:
+    chance = random.Random(f"{seed} world")
+    brokers = chance.choice((1, 2, 3, 3, 4, 5))
+    replicas = min(3, brokers)
+    settings = {
+        **SETTINGS,
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(min(replicas, chance.choice((1, 2)))),
+        "replica.fetch.wait.max.ms": str(chance.choice((100, 500, 5_000))),
+    }
+    clock = MovableClock()
+    filesystems = {CONTROLLER: MemoryFileSystem()}
+    for node_id in range(1, brokers + 1):
+        filesystems[node_id] = MemoryFileSystem(Disk(random.Random(f"{seed} disk {node_id}")))
+    configs = [BrokerConfig.parse({**settings, "node.id": str(node_id)}) for node_id in range(1, brokers + 1)]
+    cluster = LocalCluster(configs, "data", clock=clock, filesystems=filesystems)
+    await cluster.start()
+    try:
+        partitions = chance.choice((1, 2, 2, 3))
+        first = cluster.brokers[1]
+        topics.create(first, TOPIC, partitions=partitions, replication_factor=replicas)
+        topics.create(first, KEYED.topic, partitions=1, replication_factor=replicas, configs=keyed_actors.SETTINGS)
+        for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+            topics.create_missing(first, name)
+        world = World(seed, cluster, clock, filesystems, partitions)
+        meet(world)
+        await _live(world, steps, names)
+    finally:
+        await cluster.stop()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        raise Violation(f"tasks are left behind: {left}")
+    for node_id, filesystem in filesystems.items():
+        opened = [path for path in filesystem._files if ".deleted" not in path]  # those go with their last reader
+        if opened:
+            raise Violation(f"{node_id} leaves files open: {opened}")
+    if simulated_loop().network.listening:
+        raise Violation("ports are left open")
+    digest = hashlib.sha256("\n".join(world.history.lines).encode())
+    for node_id, filesystem in sorted(filesystems.items()):
+        digest.update(f"{node_id} {_contents(filesystem)}".encode())
+    acknowledged = sum(map(len, world.promises.acknowledged.values()))
+    return Outcome(seed, world.history.lines, world.now_s(), acknowledged, world.met, digest.hexdigest())
+
+
+def _contents(filesystem: MemoryFileSystem) -> list[tuple[str, str]]:
+    """Path and hash of every file."""
+    found, paths = [], ["data"]
+    while paths:
+        path = paths.pop()
+        if filesystem.is_directory(path):
+            paths += [f"{path}/{name}" for name in filesystem.list(path)]
+        elif filesystem.exists(path):
+            found.append((path, hashlib.sha256(filesystem.read(path)).hexdigest()))
+    return sorted(found)
+
+
+async def _live(world: World, steps: Collection[int] | None, names: Collection[str] | None) -> None:
+    """All that happens while the cluster runs. Raises Violation."""
+    claims = Claims()
+    writers = [KeyedWriter("k1", world), KeyedWriter("k2", world)]
+    members = [Member(name, world, claims) for name in ("m1", "m2", "m3")]
+    actors: list[Actor] = [
+        Producer("p1", world),
+        Producer("p2", world),
+        TransactionalProducer("x1", world),
+        TransactionalProducer("x2", world, raises_epoch=True),
+        Reader("r1", world, is_read_committed=False),
+        Reader("r2", world, is_read_committed=True),
+        Deleter("d1", world),
+        Committer("c1", world),
+        TransactionalCommitter("c2", world, raises_epoch=world.seed % 2 == 1),
+        OffsetReader("o1", world),
+        *writers,
+        KeyedReader("k3", world, writers),
+        *members,
+    ]
+    assert [actor.name for actor in actors] == [*ACTORS]
+    left_out = set() if names is None else {*ACTORS} - {*names}
+    if len(world.promises.partitions) == 1:
+        left_out.add("c2")  # which commits for the second partition
+    actors = [actor for actor in actors if actor.name not in left_out]
+    nemesis = Nemesis(world)
+    acting = [asyncio.ensure_future(actor.run()) for actor in actors]
+    try:
+        for number in range(1, STEPS + 1):
+            await nemesis.step(is_left_out=steps is not None and number not in steps)
+            for task in acting:
+                if task.done():
+                    task.result()
+        await nemesis.heal()
+        world.is_over = True
+        await asyncio.gather(*acting)
+        await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
+        await _settle([member for member in members if member.name not in left_out], claims, world)
+        await _begin_alike(world)
+        await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
+        _check_replicas(world.cluster)
+        _check_promises(world)
+        await _check_isolation(world)
+        await _check_compaction(world, [writer for writer in writers if writer.name not in left_out])
+    finally:
+        for task in acting:
+            task.cancel()
+        if acting:
+            await asyncio.wait(acting)
+        for actor in actors:
+            await actor.hang_up()
+
+
+async def _until(holds: Callable[[], bool], within_s: float, shown: Callable[[], str]) -> None:
+    ends_s = simulated_loop().time() + within_s
+    while not holds():
+        if simulated_loop().time() > ends_s:
+            raise Violation(f"not within {within_s} s:\n{shown()}")
+        await asyncio.sleep(0.02)
+
+
+def _are_whole(cluster: LocalCluster) -> bool:
+    """Whether every replica is in sync, and has and knows what the others do."""
+    for topic in cluster.controller.topics.values():
+        for number, state in enumerate(topic.partitions):
+            offsets = cluster.replica_offsets(TopicPartition(topic.name, number))
+            if state.is_reassigned or {*state.isr} != {*state.replicas} or len(offsets) != len(state.replicas):
+                return False
+            ends = {end for each in offsets.values() for end in (each.high_watermark, each.log_end_offset)}
+            if len(ends) != 1:
+                return False
+    return True
+
+
+def _where_all_are(cluster: LocalCluster) -> str:
+    return "\n".join(
+        f"{topic.name}-{number} {state} {cluster.replica_offsets(TopicPartition(topic.name, number))}"
+        for topic in cluster.controller.topics.values()
+        for number, state in enumerate(topic.partitions)
+    )
+
+
+async def _settle(members: list[Member], claims: Claims, world: World) -> None:
+    """Each partition gets one owner. Raises Violation."""
+    if not members:
+        return
+    ends_s = world.now_s() + SETTLES_S
+    while True:
+        for member in members:
+            await member.beat()
+        owners = claims.owners(world.now_s())
+        if sorted(owners) == [number for _, number in world.promises.partitions] and all(
+            len(names) == 1 for names in owners.values()
+        ):
+            break
+        if world.now_s() > ends_s:
+            raise Violation(f"the group does not settle within {SETTLES_S} s: {owners}")
+        await asyncio.sleep(1)
+    for member in members:
+        await member.hang_up()
+
+
+async def _begin_alike(world: World) -> None:
+    """Delete what a deletion that was cut short has left on some replicas only. Raises Violation."""
+    deleter = Deleter("the last deleter", world)
+    try:
+        for partition in world.promises.partitions:
+            start = max(each.log_start_offset for each in world.cluster.replica_offsets(partition).values())
+            await deleter.until_it_works("DeleteRecords", partial(deleter.delete, partition, start))
+            starts = {each.log_start_offset for each in world.cluster.replica_offsets(partition).values()}
+            if starts != {start}:
+                raise Violation(f"{partition}: deleted up to {start}, begins at {starts}")
+    finally:
+        await deleter.hang_up()
+
+
+def _log_bytes(cluster: LocalCluster, node_id: int, partition: TopicPartition) -> bytes:
+    """The bytes of a replica from its log start offset on, with all of the batch that holds that."""
+    log = cluster.brokers[node_id].logs.logs[partition]
+    found, offset = bytearray(), log.log_start_offset
+    while offset < log.log_end_offset:
+        piece = log.read(offset, 1 << 20, limit_offset=log.log_end_offset)
+        whole = 0
+        for position, header in iter_batches(piece):
+            whole, offset = position + header.size, header.next_offset
+        assert whole
+        found += piece[:whole]
+    return bytes(found)
+
+
+def _check_replicas(cluster: LocalCluster) -> None:
+    """All replicas of a partition have the same bytes, and the same idea of producers. Raises Violation."""
+    for topic in cluster.controller.topics.values():
+        for number, state in enumerate(topic.partitions):
+            partition = TopicPartition(topic.name, number)
+            if topic.name == TOPIC:  # of the others each replica is compacted by itself
+                different = {_log_bytes(cluster, node_id, partition) for node_id in state.replicas}
+                if len(different) != 1:
+                    raise Violation(f"the replicas of {partition} differ")
+            stable = {cluster.brokers[node_id].logs.logs[partition].last_stable_offset for node_id in state.replicas}
+            if len(stable) != 1:
+                raise Violation(f"the last stable offsets of {partition} differ: {stable}")
+
+
+def _check_promises(world: World) -> None:
+    """What was acknowledged is there once, and nothing else than was sent. Raises Violation."""
+    cluster, promises = world.cluster, world.promises
+    for partition in promises.partitions:
+        leader = cluster.state(partition).leader
+        log = cluster.brokers[leader].logs.logs[partition]
+        if not promises.low_watermark[partition] <= log.log_start_offset <= promises.asked_to_delete[partition]:
+            raise Violation(f"{partition} begins at {log.log_start_offset}")
+        data = _log_bytes(cluster, leader, partition)
+        found = {
+            record.offset: record.value
+            for position, header in iter_batches(data)
+            if not header.is_control
+            for record in decode_records(data, position, header)
+            if record.offset >= log.log_start_offset and record.value is not None
+        }
+        for offset, value in promises.acknowledged[partition].items():
+            there = found.get(offset)
+            if offset >= log.log_start_offset and there != value:
+                raise Violation(f"{partition} offset {offset}: {value!r} was acknowledged, {there!r} is there")
+        for offset, value in found.items():
+            promises.delivered(partition, offset, value)
+        twice = [value for value, count in Counter(found.values()).items() if count > 1]
+        if twice:
+            raise Violation(f"{partition}: {twice} are there more than once")
+
+
+class _Everything(Reader):
+    """Reads a partition from its beginning to its end."""
+
+    async def read_all(self, partition: TopicPartition) -> set[bytes]:
+        log = self.world.cluster.brokers[self.leader(partition)].logs.logs[partition]
+        self.world.promises.seen[partition].clear()
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            attempt: Callable[[], Awaitable[object]] = partial(self._fetch, self.leader(partition), partition, offset)
+            answer = await self.until_it_works("Fetch", attempt)
+            offset = self._take(partition, offset, answer, self.world.promises.low_watermark[partition])
+        return {*self.world.promises.seen[partition].values()}
+
+
+async def _check_isolation(world: World) -> None:
+    """Who reads committed records gets those of every committed transaction, and none of another. Raises Violation."""
+    promises = world.promises
+    for is_read_committed in (False, True):
+        reader = _Everything("the last reader", world, is_read_committed=is_read_committed)
+        try:
+            for partition in promises.partitions:
+                read = await reader.read_all(partition)
+                leader = world.cluster.state(partition).leader
+                begin = world.cluster.brokers[leader].logs.logs[partition].log_start_offset
+                expected = {
+                    value
+                    for offset, value in promises.acknowledged[partition].items()
+                    if offset >= begin and (not is_read_committed or promises.transaction_of.get(value, True))
+                }
+                missing = expected - read
+                if missing:
+                    raise Violation(
+                        f"{partition} is read without {sorted(missing)} at read_committed={is_read_committed}"
+                    )
+        finally:
+            await reader.hang_up()
+
+
+async def _check_compaction(world: World, writers: list[KeyedWriter]) -> None:
+    """The last values are there, and what they supersede goes in time, on every replica. Raises Violation."""
+    if not writers:
+        return
+    reader = KeyedReader("the last keyed reader", world, writers)
+    try:
+        await reader.act()
+        for _ in range(3):
+            await world.clock.advance(keyed_actors.LAG_MS)
+            for writer in writers:
+                await writer.write(b"the last")
+            await asyncio.sleep(FOLLOWED_S)
+        await world.clock.advance(keyed_actors.LAG_MS)
+        await reader.act()
+        if reader.reads != 2:
+            raise Violation(f"{KEYED} cannot be read to its end")
+        for node_id in world.cluster.state(KEYED).replicas:
+            check_compacted(world, world.cluster.brokers[node_id].logs.logs[KEYED])
+    finally:
+        await reader.hang_up()
+        for writer in writers:
+            await writer.hang_up()

@@ -1,0 +1,391 @@
+"""What goes wrong in a cluster in trouble: brokers die, stand still, are cut off, lag, lose power, run out of disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import random
+from collections.abc import Awaitable, Callable, Iterator
+
+from kmini.broker.controller.reassignments import reassign
+from kmini.broker.local_cluster import LocalCluster
+from kmini.protocol.errors import KafkaError
+from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from kmini.storage.filesystem.faults import Faults
+from support.simulation.loop import SimulatedNetwork, simulated_loop
+from support.simulation.world import World
+
+SESSION_MS = 9_000
+"""`broker.session.timeout.ms` of the brokers."""
+LONGEST_LULL_S = 40
+GROWS = frozenset({"append", "create", "make_directory", "write_at"})
+"""Operations that a full disk refuses."""
+
+
+class Disk(Faults):
+    """The disk of a broker, which may be full for a time, or refuse some writes."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self._chance = chance
+        self.is_full = False
+        self.failures = 0.0
+        """The share of writes that fail."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.is_full and not self.failures
+
+    def repair(self) -> None:
+        self.is_full, self.failures = False, 0.0
+
+    def before(self, operation: str, path: str) -> bool:
+        if operation in GROWS and not self.is_sound:
+            if self.is_full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            if self._chance.random() < self.failures:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return super().before(operation, path)
+
+
+class Nemesis:
+    """Does harm, and undoes it. Each step draws from random numbers of its own, so that the others stay what they are
+    where one is left out."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lost: set[int] = set()
+        """Cut off, or standing still."""
+        self._held: set[int] = set()
+        self._failed: set[int] = set()
+        """Brokers whose disk has failed since they were started."""
+        self._number = 0
+        self.random = random.Random(f"{world.seed} nemesis")
+        undoing = (self._restart, self._reconnect, self._release, self._repair_disk)
+        self._steps: dict[Callable[[], Awaitable[str]], int] = {
+            self._kill: 3,
+            self._lose_power: 3,
+            self._stop: 1,
+            self._restart: 5,
+            self._cut_off: 2,
+            self._pause: 2,
+            self._reconnect: 4,
+            self._fence: 2,
+            self._hold: 2,
+            self._release: 2,
+            self._move_leader: 6,
+            self._reassign: 3,
+            self._usurp: 4,
+            self._lag: 2,
+            self._hold_up: 4,
+            self._break_connections: 2,
+            self._fill_disk: 2,
+            self._fail_writes: 2,
+            self._repair_disk: 4,
+            self._move_log_time: 2,
+            self._slow_down: 1,
+        }
+        for step in [*self._steps]:
+            if step not in undoing:
+                self._steps[step] *= self.random.choice((0, 1, 1, 3))  # a swarm: no history has every trouble
+        self._steps = {step: weight for step, weight in self._steps.items() if weight}
+
+    @property
+    def _cluster(self) -> LocalCluster:
+        return self._world.cluster
+
+    @property
+    def _network(self) -> SimulatedNetwork:
+        return simulated_loop().network
+
+    async def step(self, *, is_left_out: bool = False) -> None:
+        """Do one of these things, if it can be done now; then the clients go on for a while, or all rest."""
+        self._number += 1
+        self._world.acts = 0
+        self.random = random.Random(f"{self._world.seed} step {self._number}")
+        step = self.random.choices([*self._steps], [*self._steps.values()])[0]
+        pause_s = self.random.choice((0.0, 0.01, 0.05, 0.15))
+        lull_s = self.random.choice((0.0, 0.0, 0.0, self.random.random() * LONGEST_LULL_S))
+        if is_left_out:
+            return
+        state = self._state()
+        said = await step()
+        if said:
+            self._world.met[step.__name__.strip("_").replace("_", " "), state] += 1
+            self._world.history.say(f"-- step {self._number}: {said}")
+            await asyncio.sleep(pause_s)
+        if lull_s:
+            await self._rest(lull_s)
+
+    async def _rest(self, duration_s: float) -> None:
+        self._world.lull_until_s = self._world.now_s() + duration_s
+        await asyncio.sleep(duration_s)
+
+    def _state(self) -> str:
+        """The state of the cluster that a fault meets."""
+        if any(not disk.is_sound for disk in self._disks().values()):
+            return "a disk fails"
+        if self._lost:
+            return "a broker is lost"
+        if len(self._cluster.brokers) < len(self._world.addresses):
+            return "a broker is down"
+        if self._held:
+            return "a follower lags"
+        if any(
+            state.is_reassigned or len(state.isr) < len(state.replicas)
+            for topic in self._cluster.controller.topics.values()
+            for state in topic.partitions
+        ):
+            return "replicas catch up"
+        return "all is well"
+
+    async def heal(self) -> None:
+        self._world.history.say("-- everything is repaired")
+        while await self._repair_disk():
+            pass
+        while await self._reconnect():
+            pass
+        while await self._release():
+            pass
+        for node_id in sorted(self._failed & {*self._cluster.brokers}):
+            # As in Apache Kafka, a log that could not be cleaned is not cleaned again until its broker is restarted.
+            await self._cluster.stop_broker(node_id)
+        while await self._restart():
+            pass
+        self._network.slowest_s = self._network.usual_slowest_s
+        self._world.lull_until_s = 0
+        self._world.calm_since_s = self._world.now_s()
+
+    def _any(self, node_ids: set[int]) -> int | None:
+        return self.random.choice(sorted(node_ids)) if node_ids else None
+
+    def _sound(self) -> set[int]:
+        """Of these one may be harmed: somebody has to be left."""
+        sound = {*self._cluster.brokers} - self._lost
+        return sound if len(sound) > 1 else set()
+
+    def _partitions(self) -> Iterator[TopicPartition]:
+        for topic in self._cluster.controller.topics.values():
+            for number in range(len(topic.partitions)):
+                yield TopicPartition(topic.name, number)
+
+    # --- brokers
+
+    async def _end(self, node_id: int) -> None:
+        self._held.discard(node_id)
+        self._world.turned(node_id)
+        await self._cluster.kill(node_id)
+
+    async def _kill(self) -> str:
+        node_id = self._any(self._sound())
+        if node_id is None:
+            return ""
+        await self._end(node_id)
+        self._world.filesystems[node_id] = self._world.filesystems[node_id].kill(Disk(self.random))
+        return f"kill {node_id}"
+
+    async def _lose_power(self) -> str:
+        """Power is lost where other replicas have what is not on the disk yet."""
+        alone = {state.isr[0] for state in map(self._cluster.state, self._partitions()) if len(state.isr) == 1}
+        node_id = self._any(self._sound() - alone)
+        if node_id is None:
+            return ""
+        seed = self.random.randrange(1 << 30)
+        await self._end(node_id)
+        self._world.filesystems[node_id] = self._world.filesystems[node_id].crash(seed, Disk(self.random))
+        return f"{node_id} loses power"
+
+    async def _stop(self) -> str:
+        node_id = self._any(self._sound())
+        if node_id is None or not self._disks()[node_id].is_sound:
+            return ""
+        self._held.discard(node_id)
+        self._world.turned(node_id)
+        await self._cluster.stop_broker(node_id)
+        return f"stop {node_id}"
+
+    async def _restart(self) -> str:
+        node_id = self._any({*self._world.addresses} - {*self._cluster.brokers})
+        if node_id is None:
+            return ""
+        await self._cluster.restart(node_id)
+        self._failed.discard(node_id)
+        self._world.turned(node_id)
+        return f"restart {node_id}"
+
+    async def _cut_off(self) -> str:
+        node_id = self._any(self._sound())
+        if node_id is None:
+            return ""
+        self._lost.add(node_id)
+        self._world.lost(node_id)
+        await self._cluster.cut_off(node_id)
+        return f"cut {node_id} off"
+
+    async def _pause(self) -> str:
+        node_id = self._any(self._sound())
+        if node_id is None:
+            return ""
+        self._lost.add(node_id)
+        self._world.lost(node_id)
+        await self._cluster.pause(node_id)
+        return f"pause {node_id}"
+
+    async def _fence(self) -> str:
+        """So much time passes that whoever is lost counts as dead."""
+        if not self._lost - self._world.fenced:
+            return ""
+        await self._world.clock.advance(SESSION_MS, liveness=True)
+        return f"time passes: {sorted(self._lost)} count as dead"
+
+    async def _reconnect(self) -> str:
+        node_id = self._any(self._lost)
+        if node_id is None:
+            return ""
+        self._lost.discard(node_id)
+        self._cluster.reconnect(node_id)
+        self._world.found(node_id)
+        return f"reconnect {node_id}"
+
+    # --- replicas
+
+    async def _hold(self) -> str:
+        node_id = self._any(self._sound() - self._held)
+        if node_id is None:
+            return ""
+        self._held.add(node_id)
+        await self._cluster.brokers[node_id].replica_manager.fetcher_manager.hold()
+        return f"hold the fetches of {node_id}"
+
+    async def _release(self) -> str:
+        node_id = self._any(self._held & {*self._cluster.brokers})
+        if node_id is None:
+            return ""
+        self._held.discard(node_id)
+        self._cluster.brokers[node_id].replica_manager.fetcher_manager.release()
+        return f"release {node_id}"
+
+    def _partition(self) -> TopicPartition:
+        led = [*self._world.promises.partitions] * 2
+        led += [each for each in self._partitions() if each.topic in (CONSUMER_OFFSETS, TRANSACTION_STATE)]
+        return self.random.choice(led)
+
+    async def _move_leader(self) -> str:
+        partition = self._partition()
+        to = self.random.choice(self._cluster.state(partition).isr)
+        try:
+            self._cluster.move_leader(partition, to)
+        except KafkaError:
+            return ""
+        return f"{partition} is led by {to}"
+
+    async def _reassign(self) -> str:
+        partition = self._partition()
+        target = self.random.sample(sorted(self._world.addresses), min(3, len(self._world.addresses)))
+        try:
+            reassign(self._cluster.controller, partition, target)
+        except KafkaError:
+            return ""
+        self._world.reassignments += 1
+        return f"{partition} is for {target}"
+
+    async def _usurp(self) -> str:
+        """A follower that stands still, and is in sync, leads all of a sudden; sometimes because the leader dies."""
+        partition = self._partition()
+        state = self._cluster.state(partition)
+        heirs = {*state.isr} & self._sound() - {state.leader}
+        heir = self._any(heirs)
+        if heir is None or state.leader not in self._sound() or len(self._sound()) < 3:
+            return ""
+        await self._cluster.brokers[heir].replica_manager.fetcher_manager.hold()
+        await asyncio.sleep(0.03)
+        is_killed = self.random.random() < 0.5
+        if is_killed:
+            for other in heirs - {heir}:  # nobody else can lead
+                await self._cluster.brokers[other].replica_manager.fetcher_manager.hold()
+            await asyncio.sleep(0.03)
+            leader = state.leader
+            await self._end(leader)
+            self._world.filesystems[leader] = self._world.filesystems[leader].kill(Disk(self.random))
+        else:
+            with contextlib.suppress(KafkaError):
+                self._cluster.move_leader(partition, heir)
+        await asyncio.sleep(0.01)
+        for node_id in heirs - self._held:
+            self._cluster.brokers[node_id].replica_manager.fetcher_manager.release()
+        return f"{heir} stands still and leads {partition}{', for the leader dies' if is_killed else ''}"
+
+    async def _lag(self) -> str:
+        """So much time passes that followers which stand still have lagged for too long."""
+        if self._lost or not (self._held or await self._hold()):
+            return ""
+        await self._rest(16)
+        return "followers lag"
+
+    # --- network
+
+    async def _hold_up(self) -> str:
+        """For some connections nothing arrives at one end, while what that end sends does arrive."""
+        ends = self._network.open_ends()
+        if not ends:
+            return ""
+        held = self.random.sample(ends, self.random.randint(1, max(1, len(ends) // 3)))
+        duration_s = self.random.choice((0.1, 1.0, 4.0, 15.0))
+        for end in held:
+            self._network.hold_up(end, duration_s)
+        return f"nothing arrives at {len(held)} of {len(ends)} ends for {duration_s} s"
+
+    async def _break_connections(self) -> str:
+        ends = self._network.open_ends()
+        if not ends:
+            return ""
+        broken = self.random.sample(ends, self.random.randint(1, max(1, len(ends) // 3)))
+        for end in broken:
+            end.abort()
+        return f"{len(broken)} of {len(ends)} ends of connections are reset"
+
+    async def _slow_down(self) -> str:
+        network = self._network
+        network.slowest_s = self.random.choice((network.usual_slowest_s, 0.05, 0.5))
+        return f"bytes need up to {network.slowest_s} s"
+
+    # --- disks
+
+    def _disks(self) -> dict[int, Disk]:
+        return {
+            node_id: filesystem.faults
+            for node_id, filesystem in self._world.filesystems.items()
+            if isinstance(filesystem.faults, Disk)
+        }
+
+    async def _fill_disk(self) -> str:
+        node_id = self._any(self._sound())
+        if node_id is None:
+            return ""
+        self._disks()[node_id].is_full = True
+        self._failed.add(node_id)
+        return f"the disk of {node_id} is full"
+
+    async def _fail_writes(self) -> str:
+        node_id = self._any(self._sound())
+        if node_id is None:
+            return ""
+        self._failed.add(node_id)
+        self._disks()[node_id].failures = self.random.choice((0.02, 0.2))
+        return f"some writes of {node_id} fail"
+
+    async def _repair_disk(self) -> str:
+        node_id = self._any({node_id for node_id, disk in self._disks().items() if not disk.is_sound})
+        if node_id is None:
+            return ""
+        self._disks()[node_id].repair()
+        return f"the disk of {node_id} is sound again"
+
+    # --- time
+
+    async def _move_log_time(self) -> str:
+        duration_ms = self.random.choice((60_000, 1_800_000, 7_200_000))
+        await self._world.clock.advance(duration_ms)
+        return f"log time moves by {duration_ms // 60_000} min"
