@@ -19,13 +19,24 @@ _UNKNOWN_USER_KEY = secrets.token_bytes(32)
 
 Credentials = Callable[[str], "scram.ScramCredential | None"]
 
+TokenCredentials = Callable[[str], "tuple[str, scram.ScramCredential] | None"]
+"""The owner's name and the credential of a delegation token, by its id; None for an unknown or expired one."""
+
 
 class ScramExchange:
-    """Takes the client's two messages: the user name, and the proof."""
+    """Takes the client's two messages: the user name, and the proof.
 
-    def __init__(self, mechanism: scram.Mechanism, credentials: Credentials) -> None:
+    With the extension `tokenauth=true` the name is the id of a delegation token (KIP-48), and the user its owner.
+    """
+
+    def __init__(
+        self, mechanism: scram.Mechanism, credentials: Credentials, token_credentials: TokenCredentials | None = None
+    ) -> None:
+        """`token_credentials` is None where delegation tokens are not turned on."""
         self._mechanism = mechanism
         self._credentials = credentials
+        self._token_credentials = token_credentials
+        self._user = ""
         self._first: scram.ClientFirst | None = None
         self._server_first = ""
         self._nonce = ""
@@ -43,13 +54,12 @@ class ScramExchange:
             raise self._failure(str(error)) from None
 
     def _begin(self, first: scram.ClientFirst) -> bytes:
-        if first.extensions:
-            raise self._failure("delegation tokens, and other extensions, are not offered")
         if first.authorization_id and first.authorization_id != first.username:
             raise AuthenticationFailed(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        credential = self._credentials(first.username)
+        self._user = first.username
+        credential = self._token_credential(first) if _is_token(first) else self._credentials(first.username)
         self._is_known = credential is not None
         self._credential = credential or self._credential_of_unknown(first.username)
         if self._credential.iterations < self._mechanism.min_iterations:
@@ -68,8 +78,17 @@ class ScramExchange:
         is_right = scram.proof_is_right(self._mechanism, self._credential, final.proof, signed)
         if not (is_right and self._is_known):
             raise self._failure("wrong name or password")
-        self.username = first.username
+        self.username = self._user
         return scram.server_final(scram.server_signature(self._mechanism, self._credential, signed))
+
+    def _token_credential(self, first: scram.ClientFirst) -> scram.ScramCredential | None:
+        if self._token_credentials is None:
+            raise self._failure("delegation tokens are not turned on")
+        found = self._token_credentials(first.username)
+        if found is None:
+            return None
+        self._user, credential = found
+        return credential
 
     def _credential_of_unknown(self, username: str) -> scram.ScramCredential:
         size = self._mechanism.size
@@ -82,3 +101,9 @@ class ScramExchange:
             + self._mechanism.name,
             reason,
         )
+
+
+def _is_token(first: scram.ClientFirst) -> bool:
+    """Whether the client shows a delegation token. Other extensions are ignored, as by Kafka."""
+    extensions = dict(part.split("=", 1) for part in first.extensions.split(",") if part)
+    return extensions.get("tokenauth", "").lower() == "true"
