@@ -252,9 +252,7 @@ class Connection(asyncio.BufferedProtocol):
         self.redirect_watch = server.hints.watch(self)
         if self.sasl is not None:
             services = server.services
-            self.sasl.begin_anew(
-                services.controller.scram_credentials, services.token_logins, set_back_ms=set_back_ms
-            )
+            self.sasl.begin_anew(services.controller.scram_credentials, services.token_logins, set_back_ms=set_back_ms)
 
     def trim(self) -> None:
         """Give back the receive buffer of an idle connection."""
