@@ -1,7 +1,7 @@
 """DescribeDelegationToken, versions 0 to 3: list tokens with their secrets (KIP-48).
 
-A client sees the tokens of which it is the owner, the requester or a renewer, and others with the permission DESCRIBE on
-the token or DESCRIBE_TOKENS on its owner (KIP-373). Without `delegation.token.secret.key` there are no tokens.
+A client sees the tokens of which it is the owner, the requester or a renewer, and others with the permission DESCRIBE
+on the token or DESCRIBE_TOKENS on its owner (KIP-373). Without `delegation.token.secret.key` there are no tokens.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """RenewDelegationToken, versions 0 to 2: let a token live on (KIP-48), up to its greatest age.
 
-Its owner and its renewers may do so while it has not expired. Without `delegation.token.secret.key` there are no tokens.
+Its owner and its renewers may do so while it has not expired. Without `delegation.token.secret.key` there are no
+tokens.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from ...protocol.errors import DelegationTokenRequestNotAllowed, KafkaError
 from ...protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..security.delegation_tokens import renew, may_ask
+from ..security.delegation_tokens import may_ask, renew
 from ..security.permission_kinds import OPEN
 
 NO_TIME = -1

@@ -10,6 +10,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from support.broker.permission_requests import (
     permissions_of,
     request_for,
 )
+from support.broker.token_requests import SECRET
+from support.broker.token_talk import TokenTalk
 from support.java_peer import Finished, JavaPeer
 from support.server_process import ServerProcess, kafka_command, kmini_command
 from support.until import until
@@ -61,7 +64,15 @@ SERVED_OTHERWISE = {
 }
 """Where what is allowed is answered differently, for reasons that have nothing to do with rights."""
 
-USERS = ["admin", "alice", *(f"without-{n}" for n in range(len(LINES))), *(f"with-{n}" for n in range(len(LINES)))]
+USERS = [
+    "admin",
+    "alice",
+    "bob",
+    "carol",
+    "dave",
+    *(f"without-{n}" for n in range(len(LINES))),
+    *(f"with-{n}" for n in range(len(LINES))),
+]
 
 
 def settings() -> dict[str, str]:
@@ -84,6 +95,7 @@ def settings() -> dict[str, str]:
         ),
         "authorizer.class.name": STANDARD,
         "super.users": "User:admin;User:ANONYMOUS",
+        "delegation.token.secret.key": SECRET,
     }
 
 
@@ -438,6 +450,22 @@ def test_config_command_makes_describes_and_removes_passwords(tool: Callable[...
         removed = tool(CONFIG_COMMAND, "--alter", *user, "--delete-config", mechanism)
         assert removed.exit == 0, removed.stdout + removed.stderr
         assert mechanism not in tool(CONFIG_COMMAND, "--describe", *user).stdout
+
+
+# --- delegation tokens (KIP-48)
+
+
+def test_delegation_tokens_are_made_kept_and_logged_in_with_as_by_kafka(servers: dict[str, ServerProcess]) -> None:
+    talks = {}
+    for server, process in servers.items():
+        talk = talks[server] = TokenTalk(process.bootstrap_servers, partial(log_in, process))
+        talk.about_requests()
+        talk.about_logins()
+    ours, theirs = talks["kmini"].said, talks["kafka"].said
+    assert len(ours) > 50
+    told = {what: (ours.get(what), theirs.get(what)) for what in {*ours, *theirs}}
+    different = {what: answers for what, answers in told.items() if answers[0] != answers[1]}
+    assert not different, "\n".join(f"{what}: {answers}" for what, answers in different.items())
 
 
 # --- tokens (KIP-255)
