@@ -41,6 +41,8 @@ class TokenTalk:
         self._address = address
         self._log_in = log_in
         self._names: dict[str, str] = {}
+        self.code_of_expired = -1
+        """The error code of a login with a token that has expired and is not removed."""
 
     # --- requests
 
@@ -102,7 +104,7 @@ class TokenTalk:
         extensions: str = TOKEN,
         header: str = "n,,",
         then: Callable[[Wire], object] = lambda wire: None,
-    ) -> tuple[object, ...]:
+    ) -> tuple[int, str, str, object]:
         """Code, words and lifetime of the last answer to a login; and what `then` returns, if it succeeds."""
         with Wire(self._address, timeout_s=8) as wire:
             assert wire.ask(m.SaslHandshakeRequest(mechanism=mechanism.name)).error_code == 0
@@ -132,43 +134,43 @@ class TokenTalk:
         self.create("create for oneself by name", "alice", owner="alice")
         for lifetime_ms in (0, HOUR, 3 * DAY, 30 * DAY, 2**63 - 1):
             self.create(f"create for {lifetime_ms} ms", "alice", lifetime_ms=lifetime_ms)
-        self.create("create for another without the right", "alice", owner="bob")
-        self.create("create for another, with a group", "alice", "g", owner="bob", renewer_type="Group")
-        self._allow("User:alice", AclOperation.CREATE_TOKENS, ResourceType.USER, "User:bob")
+        self.create("create for another without the right", "alice", owner="erin")
+        self.create("create for another, with a group", "alice", "g", owner="erin", renewer_type="Group")
+        self._allow("User:alice", AclOperation.CREATE_TOKENS, ResourceType.USER, "User:erin")
 
         def may_create() -> Any:
-            answer = self.create("create for another", "alice", "dave", owner="bob")
+            answer = self.create("create for another", "alice", "dave", owner="erin")
             return None if answer.error_code == DelegationTokenAuthorizationFailed.code else answer
 
-        of_bob = until(may_create)
+        of_erin = until(may_create)
         self.create("create for a third", "alice", owner="carol")
-        self.wait_for(of_bob.hmac, of_bob.expiry_timestamp_ms)
+        self.wait_for(of_erin.hmac, of_erin.expiry_timestamp_ms)
 
         self.renew("renew by the owner", "alice", own.hmac)
         self.renew("renew by a renewer", "carol", own.hmac, 2 * HOUR)
         self.renew("renew by another", "bob", own.hmac)
-        self.renew("renew by the requester", "alice", of_bob.hmac)
+        self.renew("renew by the requester", "alice", of_erin.hmac)
         self.renew("renew for too long", "alice", own.hmac, 30 * DAY)
         self.renew("renew for no time", "alice", own.hmac, 0)
         self.renew("renew an unknown token", "alice", b"token")
         self.expire("expire later, by a renewer", "dave", own.hmac, 3 * HOUR)
         latest_ms = self.expire("expire after the greatest age", "alice", own.hmac, 2**62)
         self.expire("expire by another", "bob", own.hmac)
-        self.expire("expire by the requester", "alice", of_bob.hmac)
+        self.expire("expire by the requester", "alice", of_erin.hmac)
         self.expire("expire an unknown token", "alice", b"")
 
         self.wait_for(own.hmac, latest_ms)
         self.describe("describe one's own", "alice", of_all=True, tokens=11)
         self.describe("describe as a renewer", "carol", of_all=True, tokens=1)
         self.describe("describe without a right", "without-0", of_all=True, tokens=0)
-        self.describe("describe as a super user", "admin", of_all=True, tokens=11)
-        self.describe("describe those of an owner", "admin", "bob", tokens=1)
-        self.describe("describe those of some", "admin", "bob", "carol", "eve", tokens=2)
+        self.describe("describe as a super user", "admin", "alice", "erin", tokens=11)
+        self.describe("describe those of an owner", "admin", "erin", tokens=1)
+        self.describe("describe those of some", "admin", "erin", "carol", "eve", tokens=2)
         self.describe("describe those of none", "admin", tokens=0)
         self.describe("describe those of another", "alice", "dave", tokens=2)
         self._allow("User:with-0", AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, own.token_id)
         self.describe("describe with a right on the token", "with-0", of_all=True, tokens=1)
-        self._allow("User:with-0", AclOperation.DESCRIBE_TOKENS, ResourceType.USER, "User:bob")
+        self._allow("User:with-0", AclOperation.DESCRIBE_TOKENS, ResourceType.USER, "User:erin")
         self.describe("describe with a right on the owner", "with-0", of_all=True, tokens=2)
 
         old = self.create("create for a moment", "alice", lifetime_ms=1)
@@ -183,7 +185,7 @@ class TokenTalk:
         self.wait_for(own.hmac, None)
         self.expire("expire again", "alice", own.hmac)
         self.renew("renew what is removed", "alice", own.hmac)
-        self.describe("describe what is left", "admin", of_all=True, tokens=10)
+        self.describe("describe what is left", "admin", "alice", "erin", tokens=10)
 
     def about_logins(self) -> None:
         """Logins, good and bad, and what a client may do that a token has authenticated."""
@@ -194,6 +196,10 @@ class TokenTalk:
             return all(self.token_login(one.token_id, one.hmac)[0] == 0 for one in (token, gone))
 
         until(works)
+        old = self.create("a token that expires", "alice", lifetime_ms=1)
+        self.wait_for(old.hmac, old.expiry_timestamp_ms)
+        until(lambda: self.renew("renew it", "alice", old.hmac) == DelegationTokenExpired.code)
+        self.code_of_expired = self.token_login(old.token_id, old.hmac)[0]
         for mechanism in scram.MECHANISMS.values():
             self.said[mechanism.name] = self.token_login(token.token_id, token.hmac, mechanism, then=self._about_token)
         with self._log_in("alice") as wire:
@@ -220,7 +226,7 @@ class TokenTalk:
         times = (made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms)
         said: list[object] = [made.error_code, made.principal_name, made.hmac, times]
         for request in (
-            creation(owner="bob"),
+            creation(owner="erin"),
             m.RenewDelegationTokenRequest(hmac=b"token", renew_period_ms=-1),
             m.ExpireDelegationTokenRequest(hmac=b"token", expiry_time_period_ms=-1),
             description(of_all=True),
