@@ -382,7 +382,7 @@ class Controller:
             return
         self._database.remove_delegation_tokens(token_ids)
         for token_id in token_ids:
-            del self.delegation_tokens[token_id]
+            self.delegation_tokens.pop(token_id, None)
 
     # --- features
 
