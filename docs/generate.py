@@ -320,7 +320,7 @@ def differences() -> str:
         "## Delegation tokens\n\n"
         "A token that has expired does not log in. In Apache Kafka it does until "
         "`delegation.token.expiry.check.interval.ms` removes it, and the connection ends at its next request. A token "
-        "that was made, renewed or removed is known to every broker at once; a broker of Apache Kafka hears of it a "
+        "that was made, renewed or removed is known to every broker at once; a broker of Apache Kafka sees it a "
         "moment later. A login with an extension of SCRAM other than `tokenauth` is refused. Apache Kafka ignores such "
         "extensions, but with two of them a login succeeds there by chance only.\n\n"
         "## Requests that have no effect, or are refused\n\n"
