@@ -482,6 +482,22 @@ DEFECTS = (
         ("tests/broker/security/test_sasl.py",),
     ),
     Defect(
+        "an_expired_delegation_token_logs_in",
+        "A delegation token does not log in once it has expired, also before the sweep that removes it.",
+        "delegation_tokens.py",
+        "if token is None or token.is_expired(self._clock.now_ms()):",
+        "if token is None:",
+        ("tests/broker/security/test_delegation_tokens.py",),
+    ),
+    Defect(
+        "a_delegation_token_makes_tokens",
+        "A client that a delegation token has authenticated gets no other token.",
+        "delegation_tokens.py",
+        "return not connection.sasl.is_by_token",
+        "return True",
+        ("tests/broker/handlers/test_create_delegation_token.py",),
+    ),
+    Defect(
         "replaced_stores_are_not_shown",
         "A handshake that begins after a key store was replaced shows the new certificate.",
         "tls.py",

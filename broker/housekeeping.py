@@ -1,5 +1,5 @@
-"""What a broker does at intervals: retention, expiry of producer ids, shrinking of the in-sync replicas, closing of
-idle files. The tasks of the coordinators are in `coordination.py`.
+"""What a broker does at intervals: retention, expiry of producer ids and delegation tokens, shrinking of the in-sync
+replicas, closing of idle files. The tasks of the coordinators are in `coordination.py`.
 
 A task skips the runs in which it can have no effect, so a test may move the clock by a month.
 """
@@ -62,7 +62,7 @@ class Housekeeping:
             delay_ms=config.log_initial_task_delay_ms,
             paused_tasks=self._maintenance.paused_tasks,
         )
-        return [
+        tasks = [
             every(
                 "retention",
                 self.apply_retention,
@@ -76,6 +76,21 @@ class Housekeeping:
                 next_effect_ms=self._next_producer_expiry_ms,
             ),
         ]
+        if config.delegation_token_secret_key:
+            from .security import delegation_tokens  # most brokers have none
+
+            controller = self._replica_manager.controller
+            tasks.append(
+                Periodic(
+                    self._clock,
+                    "expiry of delegation tokens",
+                    self._expire_tokens,
+                    interval_ms=config.delegation_token_expiry_check_interval_ms,
+                    next_effect_ms=lambda: delegation_tokens.next_expiry_ms(controller.delegation_tokens),
+                    paused_tasks=controller.paused_tasks,
+                )
+            )
+        return tasks
 
     def _liveness_tasks(self) -> list[Periodic]:
         config = self._config.current
@@ -124,6 +139,12 @@ class Housekeeping:
     def _next_producer_expiry_ms(self) -> int | None:
         times = (partition_log.producers.next_expiry_ms() for partition_log in self._logs.logs.values())
         return min((time for time in times if time is not None), default=None)
+
+    async def _expire_tokens(self) -> None:
+        from .security.delegation_tokens import expired
+
+        controller = self._replica_manager.controller
+        controller.remove_delegation_tokens(expired(controller.delegation_tokens, self._clock.now_ms()))
 
     async def _close_idle_files(self) -> None:
         self._logs.filesystem.close_idle()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
     from .journal.request_journal import RequestJournal
+    from .security.delegation_tokens import TokenLogins
     from .settings.group_config import GroupConfigs
     from .share_fetch.share_partitions import SharePartitions
     from .share_fetch.share_sessions import ShareSessions
@@ -102,6 +103,16 @@ class Services:
         self._coordination = coordination
         self.authorizer = authorizer
         """Decides what clients may do; None where every client may do everything."""
+
+    @property
+    def token_logins(self) -> TokenLogins | None:
+        """How clients log in with delegation tokens; None where these are not turned on."""
+        secret = self.config.current.delegation_token_secret_key
+        if not secret:
+            return None
+        from .security.delegation_tokens import TokenLogins  # most brokers have no tokens
+
+        return TokenLogins(self.controller.delegation_tokens, secret, self.clock)
 
     @property
     def groups(self) -> GroupCoordinator:

@@ -107,6 +107,7 @@ def _notes(report: Report, *, has_config: bool) -> Iterator[str]:
         (report.transactional_ids, "transactional ids"),
         (report.acls, "access rules"),
         (report.scram_credentials, "SCRAM credentials"),
+        (report.delegation_tokens, "delegation tokens"),
         (report.quotas, "entities with quotas"),
     ]
     others = [f"{name}: {number}" for number, name in numbers if number]

@@ -20,6 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from ..broker.controller.database import Stored
 from ..broker.controller.topics import log_config
 from ..broker.controller.topology import Topic
 from ..broker.coordinators.internal_records import last_values
@@ -91,6 +92,8 @@ class Report(NamedTuple):
     transactional_ids: int
     acls: int
     scram_credentials: int
+    delegation_tokens: int
+    """Those that were taken over: none where the settings have no `delegation.token.secret.key`."""
     quotas: int
     """Number of entities with quotas."""
     changed_settings: list[ChangedSetting]
@@ -129,7 +132,10 @@ def graduate(
             folders = _copy(filesystem, source, out, link=link, on_progress=on_progress)
             producers = _Producers(filesystem, source)
             internal = internal_state(filesystem, out, source.partitions, now_ms)
-            _write_metadata(filesystem, source, settings, node, out, producers.next_id, now_ms)
+            stored = source.stored
+            if not (configured or {}).get("delegation.token.secret.key"):  # without it Kafka cannot read tokens
+                stored = stored._replace(delegation_tokens={})
+            _write_metadata(filesystem, source, stored, settings, node, out, producers.next_id, now_ms)
             path = os.path.join(out, SERVER_PROPERTIES)
             write_atomically(filesystem, path, properties.text.encode())
             if properties.holds_secrets:
@@ -140,7 +146,6 @@ def graduate(
             write_meta_properties(filesystem, out, MetaProperties(node.id, source.stored.cluster_id, node.directory_id))
     finally:
         filesystem.close()
-    stored = source.stored
     return Report(
         out=out,
         cluster_id=stored.cluster_id,
@@ -151,6 +156,7 @@ def graduate(
         transactional_ids=internal.transactional_ids,
         acls=len(stored.acls),
         scram_credentials=len(stored.scram_credentials),
+        delegation_tokens=len(stored.delegation_tokens),
         quotas=len(stored.client_quotas),
         changed_settings=[*settings.changed, *properties.changed],
         open_transactions=producers.open_transactions,
@@ -247,6 +253,7 @@ class _Producers:
 def _write_metadata(
     filesystem: FileSystem,
     source: Source,
+    stored: Stored,
     settings: KafkaSettings,
     node: Node,
     out: str,
@@ -267,7 +274,7 @@ def _write_metadata(
     path = os.path.join(out, _BOOTSTRAP)
     filesystem.open(path, create=True).close()
     os.chmod(path, 0o600)  # it holds credentials
-    records = metadata_records(source.stored, source.partitions, settings, node, next_producer_id=next_producer_id)
+    records = metadata_records(stored, source.partitions, settings, node, next_producer_id=next_producer_id)
     write_snapshot(filesystem, path, records, now_ms=now_ms)
 
 

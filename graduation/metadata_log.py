@@ -19,6 +19,7 @@ from ..protocol.metadata_records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     KRaftVersion,
     KRaftVoters,
@@ -124,6 +125,16 @@ def metadata_records(
                 yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
     for (user, mechanism), credential in stored.scram_credentials.items():
         yield UserScramCredentialRecord(name=user, mechanism=mechanism, **credential._asdict())
+    for token in stored.delegation_tokens.values():
+        yield DelegationTokenRecord(
+            owner=str(token.owner),
+            requester=str(token.requester),
+            renewers=[str(principal) for principal in token.renewers],
+            issue_timestamp=token.issued_ms,
+            max_timestamp=token.max_ms,
+            expiration_timestamp=token.expires_ms,
+            token_id=token.token_id,
+        )
     for acl in stored.acls:
         yield AccessControlEntryRecord(id=random_uuid(), **acl._asdict())
     yield from _quotas(stored)

@@ -109,7 +109,9 @@ def server_properties(out: str, node_id: int | None, configured: Mapping[str, st
         kept["super.users"] = ";".join(filter(None, (others, f"User:{listening.user}")))
     lines = ["# Written by kmini graduate. Start Apache Kafka on it: bin/kafka-server-start.sh THIS_FILE"]
     lines += [f"{_escaped(name, ' =:#!')}={_escaped(value)}" for name, value in {**head, **kept}.items()]
-    holds_secrets = bool(listening.user) or any("jaas" in name or "password" in name for name in kept)
+    holds_secrets = bool(listening.user) or any(
+        word in name for name in kept for word in ("jaas", "password", "secret.key")
+    )
     return ServerProperties(
         "\n".join(lines) + "\n", node_id, listening.controller_port, changed, holds_secrets, config.log_config
     )

@@ -128,6 +128,18 @@ class ConfigRecord(MetadataRecord, record_type=4, versions="0"):
     """Null removes the setting."""
 
 
+class DelegationTokenRecord(MetadataRecord, record_type=10, versions="0"):
+    """A delegation token (KIP-900), without its secret. A principal is its type and its name, as in `User:alice`."""
+
+    owner: String
+    requester: String
+    renewers: Array[String]
+    issue_timestamp: Int64
+    max_timestamp: Int64
+    expiration_timestamp: Int64
+    token_id: String
+
+
 class UserScramCredentialRecord(MetadataRecord, record_type=11, versions="0"):
     """The SCRAM credential of a user (KIP-900)."""
 
@@ -190,6 +202,7 @@ METADATA_RECORDS: dict[int, type[MetadataRecord]] = {
         TopicRecord,
         PartitionRecord,
         ConfigRecord,
+        DelegationTokenRecord,
         UserScramCredentialRecord,
         FeatureLevelRecord,
         ClientQuotaRecord,

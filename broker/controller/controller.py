@@ -26,6 +26,7 @@ from .topology import NO_LEADER, BrokerRegistration, PartitionState, Topic
 
 if TYPE_CHECKING:
     from ...protocol.scram import ScramCredential
+    from ..security.delegation_tokens import DelegationToken
 
 __all__ = [
     "NO_LEADER",
@@ -49,7 +50,7 @@ class Controller:
         self.node_ids = frozenset(node_ids)
         """The brokers that the cluster consists of, live or not."""
         self.paused_tasks = PausedTasks()
-        """Tasks that run again once a topic, a partition or the live brokers have changed."""
+        """Tasks that run again once a topic, a partition, the live brokers or a delegation token have changed."""
         self._topics: dict[str, Topic] = {}
         self.topic_changes = 0
         """Rises with every change of topics, their partitions and their settings."""
@@ -63,6 +64,8 @@ class Controller:
         """The access rules; to be read only."""
         self.scram_credentials = stored.scram_credentials
         """By user and number of the mechanism; to be read only."""
+        self.delegation_tokens = stored.delegation_tokens
+        """By token id; to be read only."""
         self._feature_levels = stored.feature_levels
         self.features_epoch = stored.features_epoch
         """How often levels of features were set."""
@@ -366,6 +369,20 @@ class Controller:
         for key in deleted:
             self.scram_credentials.pop(key, None)
         self.scram_credentials.update(changed)
+
+    def put_delegation_token(self, token: DelegationToken) -> None:
+        """Add a token, or replace the one with its id. Raises KafkaStorageError."""
+        self._database.put_delegation_token(token)
+        self.delegation_tokens[token.token_id] = token
+        self.paused_tasks.resume()
+
+    def remove_delegation_tokens(self, token_ids: Collection[str]) -> None:
+        """Remove tokens, all or none. Raises KafkaStorageError."""
+        if not token_ids:
+            return
+        self._database.remove_delegation_tokens(token_ids)
+        for token_id in token_ids:
+            self.delegation_tokens.pop(token_id, None)
 
     # --- features
 

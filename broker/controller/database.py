@@ -26,6 +26,7 @@ from .topology import Topic
 
 if TYPE_CHECKING:
     from ...protocol.scram import ScramCredential
+    from ..security.delegation_tokens import DelegationToken
 
 __all__ = ["CLIENT_QUOTA", "ControllerDatabase", "ControllerError", "Stored", "read_database"]
 
@@ -165,6 +166,14 @@ class ControllerDatabase:
         changes.update({of.scram_key(*key): of.scram_value(credential) for key, credential in changed.items()})
         self._change(changes)
 
+    def put_delegation_token(self, token: DelegationToken) -> None:
+        """Add a token, or replace the one with its id."""
+        self._change({of.token_key(token.token_id): of.token_value(token)})
+
+    def remove_delegation_tokens(self, token_ids: Iterable[str]) -> None:
+        """Remove tokens, by their ids."""
+        self._change(dict.fromkeys(map(of.token_key, token_ids)))
+
     def set_feature_levels(self, levels: Mapping[str, int], epoch: int) -> None:
         """Set the levels of some features, and how often that was done."""
         self._change({of.FEATURES_EPOCH: epoch, **{of.feature_key(name): level for name, level in levels.items()}})
@@ -215,7 +224,7 @@ def _told_by_name(path: str) -> Iterator[None]:
 
 
 def _new(cluster_id: str) -> Stored:
-    return Stored(cluster_id or format_uuid(random_uuid()), [], {}, {}, {}, [], {}, {}, 0, 0, set())
+    return Stored(cluster_id or format_uuid(random_uuid()), [], {}, {}, {}, [], {}, {}, 0, 0, set(), {})
 
 
 def _is_of_sqlite(filesystem: FileSystem, path: str) -> bool:

@@ -18,6 +18,7 @@ from .topology import PartitionState, Topic
 
 if TYPE_CHECKING:
     from ...protocol.scram import ScramCredential
+    from ..security.delegation_tokens import DelegationToken
 
 CLIENT_QUOTA = -1
 """The resource type of client quotas in the database, where they are kept beside settings. Kafka has no such type."""
@@ -48,6 +49,8 @@ class Stored(NamedTuple):
     """The first producer id that is in no reserved block."""
     deleted_topics: set[bytes]
     """Ids of deleted topics whose folders may still be there."""
+    delegation_tokens: dict[str, DelegationToken]
+    """By token id. They hold no secret."""
 
 
 def entries_of(stored: Stored) -> Entries:
@@ -68,6 +71,7 @@ def entries_of(stored: Stored) -> Entries:
     entries.update({scram_key(*key): scram_value(one) for key, one in stored.scram_credentials.items()})
     entries.update({feature_key(name): level for name, level in stored.feature_levels.items()})
     entries.update({deleted_topic_key(topic_id): True for topic_id in stored.deleted_topics})
+    entries.update({token_key(one.token_id): token_value(one) for one in stored.delegation_tokens.values()})
     return entries
 
 
@@ -89,6 +93,7 @@ def stored_of(entries: Mapping[Key, Any]) -> Stored:
         features_epoch=entries[FEATURES_EPOCH],
         next_producer_id=entries[NEXT_PRODUCER_ID],
         deleted_topics=deleted_topic_ids(entries),
+        delegation_tokens={},
     )
     kept: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -113,6 +118,8 @@ def stored_of(entries: Mapping[Key, Any]) -> Stored:
             stored.scram_credentials[key[1], key[2]] = _scram_credential(*value)
         elif kind == "feature":
             stored.feature_levels[key[1]] = value
+        elif kind == "delegation_token":
+            stored.delegation_tokens[key[1]] = _delegation_token(key[1], *value)
     for topic_id, name in names.items():
         states = partitions[topic_id]
         numbered = tuple([states[number] for number in range(len(states))])
@@ -188,3 +195,29 @@ def _scram_credential(salt: str, iterations: int, stored_key: str, server_key: s
     from ...protocol.scram import ScramCredential
 
     return ScramCredential(b64decode(salt), iterations, b64decode(stored_key), b64decode(server_key))
+
+
+def token_key(token_id: str) -> Key:
+    return ("delegation_token", token_id)
+
+
+def token_value(token: DelegationToken) -> Sequence[Any]:
+    """The fields of a token but its id; a principal is its type and its name."""
+    renewers = [[*principal] for principal in token.renewers]
+    return ([*token.owner], [*token.requester], renewers, token.issued_ms, token.max_ms, token.expires_ms)
+
+
+def _delegation_token(
+    token_id: str,
+    owner: Sequence[str],
+    requester: Sequence[str],
+    renewers: Sequence[Sequence[str]],
+    issued_ms: int,
+    max_ms: int,
+    expires_ms: int,
+) -> DelegationToken:
+    from ..security.delegation_tokens import DelegationToken  # most clusters have no tokens
+    from ..security.resources import Principal
+
+    by = tuple(Principal(*renewer) for renewer in renewers)
+    return DelegationToken(token_id, Principal(*owner), Principal(*requester), by, issued_ms, max_ms, expires_ms)

@@ -138,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
                 times=services.config.current,
                 clock=services.clock,
                 scram_credentials=services.controller.scram_credentials,
+                token_logins=services.token_logins,
             )
             self._next_frame = AuthenticationGate(self.sasl, self, self._framing, self._dispatcher).next_frame
         self._loop = asyncio.get_running_loop()
@@ -250,7 +251,8 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatcher.use(server.services, server.handlers, server.hints)
         self.redirect_watch = server.hints.watch(self)
         if self.sasl is not None:
-            self.sasl.begin_anew(server.services.controller.scram_credentials, set_back_ms=set_back_ms)
+            services = server.services
+            self.sasl.begin_anew(services.controller.scram_credentials, services.token_logins, set_back_ms=set_back_ms)
 
     def trim(self) -> None:
         """Give back the receive buffer of an idle connection."""

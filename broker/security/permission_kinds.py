@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import (
     ClusterAuthorizationFailed,
+    DelegationTokenAuthorizationFailed,
     GroupAuthorizationFailed,
     KafkaError,
     TopicAuthorizationFailed,
@@ -23,6 +24,8 @@ _REFUSALS: dict[ResourceType, type[KafkaError]] = {
     ResourceType.GROUP: GroupAuthorizationFailed,
     ResourceType.CLUSTER: ClusterAuthorizationFailed,
     ResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+    ResourceType.DELEGATION_TOKEN: DelegationTokenAuthorizationFailed,
+    ResourceType.USER: DelegationTokenAuthorizationFailed,
 }
 
 

@@ -183,6 +183,15 @@ class BrokerConfig(BrokerGroupSettings):
         "How long an authentication holds until the client has to repeat it; 0 for ever.")
     connection_failed_authentication_delay_ms: int = key(INT, 100, at_least(0),
         "How long the answer to a failed authentication is held back.")
+    delegation_token_secret_key: str | None = key(PASSWORD, None, ANY,
+        "The key that secrets of delegation tokens are made with, the same at all brokers. Without it there are no "
+        "delegation tokens.")
+    delegation_token_max_lifetime_ms: int = key(LONG, 604_800_000, at_least(1),
+        "How old a delegation token may become, however often it is renewed.")
+    delegation_token_expiry_time_ms: int = key(LONG, 86_400_000, at_least(1),
+        "How long a delegation token is valid until it has to be renewed.")
+    delegation_token_expiry_check_interval_ms: int = key(LONG, 3_600_000, at_least(1),
+        "How often the broker looks for expired delegation tokens, to remove them.")
     kmini_authentication_timeout_ms: int = key(INT, 30_000, at_least(1),
         "How long a connection may take to authenticate before it is closed.")
     ssl_keystore_type: str = key(STRING, "JKS", ANY,

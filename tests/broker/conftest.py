@@ -12,7 +12,7 @@ import pytest
 
 from kmini.broker import scheduler
 from kmini.broker.broker import BrokerServer
-from kmini.broker.clock import MovableClock
+from kmini.broker.clock import Clock, MovableClock
 from kmini.broker.settings.broker_config import BrokerConfig
 from support.broker.asking import ask_handler
 from support.broker.clusters import Clusters
@@ -46,10 +46,10 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
     """A maker of brokers over this test's data directory; settings are written with underscores for dots."""
     started: list[BrokerServer] = []
 
-    async def start(**settings: object) -> BrokerServer:
+    async def start(clock: Clock | None = None, **settings: object) -> BrokerServer:
         properties = {name.replace("_", "."): str(value) for name, value in settings.items()}
         broker = await BrokerServer.start(
-            BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path)
+            BrokerConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0", **properties}), str(tmp_path), clock=clock
         )
         started.append(broker)
         return broker

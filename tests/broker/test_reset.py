@@ -33,6 +33,8 @@ from kmini.broker.api.interception import Exchange, Serve
 from kmini.broker.broker import BrokerServer
 from kmini.broker.clock import Timer
 from kmini.broker.local_cluster import LocalCluster
+from kmini.broker.security.delegation_tokens import DelegationToken
+from kmini.broker.security.resources import Principal
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.messages.describe_configs import BROKER_LOGGER
 from kmini.protocol.messages.incremental_alter_configs import SET
@@ -50,6 +52,7 @@ pytestmark = pytest.mark.sockets
 CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    "delegation.token.secret.key": "the-key-of-all-tokens",
     "log.cleaner.backoff.ms": 86_400_000,
     "replica.fetch.wait.max.ms": 30_000,
     "replica.lag.time.max.ms": 60_000,
@@ -136,6 +139,8 @@ def fill(host: Hosts) -> None:
         core.controller.set_group_configs("billing", {"consumer.heartbeat.interval.ms": "500"})
         core.controller.set_client_quotas("user=alice", {"producer_byte_rate": "1000"})
         core.controller.set_feature_levels({"transaction.version": 0})
+        alice = Principal.user("alice")
+        core.controller.put_delegation_token(DelegationToken("token", alice, alice, (), 0, 2**62, 2**62))
     host.create_topic("short-lived")
     host.delete_topic("short-lived")
     host.create_topic("own", 5)

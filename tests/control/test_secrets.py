@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 
 import pytest
@@ -17,22 +18,30 @@ from support.control_api import PATH_NAMES, ControlApi
 
 TOKEN = "token-of-the-server"
 
-SECRETS = ("wonderland", "admin-secret", "inter-broker-secret", "wrong-guess", "scram-secret", TOKEN)
-"""Of users in the settings, of the broker's own account, of a failed and of a stored authentication."""
+TOKEN_KEY = "key-of-delegation-tokens"
+
+SECRETS = ("wonderland", "admin-secret", "inter-broker-secret", "wrong-guess", "scram-secret", TOKEN, TOKEN_KEY)
+"""Of users in the settings, of the broker's own account, of a failed and of a stored authentication, and the key of
+delegation tokens."""
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlApi]:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     account = f'{module} required username="broker" password="inter-broker-secret";'
-    config = {**SETTINGS, "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": account}
+    config = {
+        **SETTINGS,
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": account,
+        "delegation.token.secret.key": TOKEN_KEY,
+    }
     api = ControlApi(str(tmp_path_factory.mktemp("secured")), config=config).start(TOKEN)
     yield api
     api.end()
 
 
-def authenticated(api: ControlApi) -> None:
-    """Leave what clients send in the journal: one that may, one that may not, and a user that is stored."""
+def authenticated(api: ControlApi) -> list[str]:
+    """Leave what clients send in the journal: one that may, one that may not, a user that is stored, and a delegation
+    token. Return the secrets of the token."""
     with Wire(api.any_broker.address) as wire:
         handshake(wire)
         assert authenticate(wire).error_code == 0
@@ -41,13 +50,18 @@ def authenticated(api: ControlApi) -> None:
             name="bob", mechanism=1, iterations=4096, salt=b"salt-of-bob", salted_password=b"scram-secret" * 2
         )
         wire.ask(m.AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion]))
+        token = wire.ask(m.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1))
+        assert token.error_code == 0
+        assert wire.ask(m.RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)).error_code == 0
+        assert len(wire.ask(m.DescribeDelegationTokenRequest(owners=None)).tokens) >= 1
     with Wire(api.any_broker.address) as wire:
         handshake(wire)
         assert authenticate(wire, ALICE.replace(b"wonderland", b"wrong-guess")).error_code != 0
+    return [b64encode(token.hmac).decode(), token.hmac.hex(), repr(bytes(token.hmac))[2:-1]]
 
 
 def test_no_answer_of_any_get_route_has_a_secret(secured: ControlApi) -> None:
-    authenticated(secured)
+    secrets = [*SECRETS, *authenticated(secured)]
     secured.done("POST", "/faults", {"rules": [{"name": "lost", "when": {"api": ["Produce"]}, "do": [{"drop": True}]}]})
     secured.done("PATCH", "/groups/billing/offsets", {"offsets": {"orders-0": 0}})
     paths = [
@@ -61,9 +75,11 @@ def test_no_answer_of_any_get_route_has_a_secret(secured: ControlApi) -> None:
     for path in sorted(asked):
         answer = secured.send("GET", path, None, {"Authorization": f"Bearer {TOKEN}"})
         bodies[path] = answer.body.decode() + str(answer.headers)
-    assert "SaslAuthenticate" in bodies[f"{PREFIX}/requests"]
-    assert "sasl.jaas.config" in bodies[f"{PREFIX}/brokers/1/configs"]
-    found = [(path, secret) for path, body in bodies.items() for secret in SECRETS if secret in body]
+    for named in ("SaslAuthenticate", "CreateDelegationToken", "RenewDelegationToken"):
+        assert named in bodies[f"{PREFIX}/requests"]
+    for named in ("sasl.jaas.config", "delegation.token.secret.key"):
+        assert named in bodies[f"{PREFIX}/brokers/1/configs"]
+    found = [(path, secret) for path, body in bodies.items() for secret in secrets if secret in body]
     assert found == []
 
 

@@ -20,6 +20,8 @@ from kmini.broker.controller.controller import (
 )
 from kmini.broker.controller.database import read_database
 from kmini.broker.security.acls import AclBinding
+from kmini.broker.security.delegation_tokens import DelegationToken
+from kmini.broker.security.resources import Principal
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.scram import ScramCredential
 from kmini.storage.filenames import DATABASE
@@ -45,6 +47,7 @@ def facts(controller: Controller) -> Facts:
         controller.client_quotas,
         {rule for rule in RULES if rule in controller.acls},
         controller.scram_credentials,
+        controller.delegation_tokens,
         dict(controller.feature_levels),
         controller.features_epoch,
     )
@@ -253,6 +256,21 @@ def test_access_rules_and_credentials_survive(survive: Callable[..., int]) -> No
             lambda controller: controller.alter_scram_credentials({ALICE: credential(b"1"), BOB: credential(b"2")}, []),
             lambda controller: controller.delete_acls(RULES[1:]),
             lambda controller: controller.alter_scram_credentials({ALICE: credential(b"\xff")}, [BOB]),
+        )
+
+    survive(story)
+
+
+def test_delegation_tokens_survive(survive: Callable[..., int]) -> None:
+    alice = Principal.user("alice")
+    first = DelegationToken("first", alice, alice, (Principal.user("bob"),), 1, 3, 2)
+
+    def story(machine: Machine) -> None:
+        machine.ask(
+            lambda controller: controller.put_delegation_token(first),
+            lambda controller: controller.put_delegation_token(first._replace(token_id="second")),
+            lambda controller: controller.put_delegation_token(first._replace(expires_ms=3)),
+            lambda controller: controller.remove_delegation_tokens(["first", "second"]),
         )
 
     survive(story)

@@ -16,12 +16,15 @@ from kmini import Broker
 from kmini.broker.controller.controller import Controller
 from kmini.broker.controller.database_entries import NEXT_PRODUCER_ID
 from kmini.broker.security.acls import AclBinding
+from kmini.broker.security.delegation_tokens import DelegationToken
+from kmini.broker.security.resources import Principal
 from kmini.graduation.graduate import Report, graduate
 from kmini.graduation.kafka_settings import ChangedSetting
 from kmini.protocol.metadata_records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -214,6 +217,36 @@ def test_users_rules_quotas_and_settings_are_in_the_metadata(data_dir: Path, out
         ChangedSetting("broker 2", "num.io.threads", "3", None, "the new cluster has no such broker"),
     ]
     assert (report.acls, report.scram_credentials, report.quotas) == (1, 1, 1)
+
+
+def test_delegation_tokens_go_along_where_the_settings_have_their_key(
+    data_dir: Path, out: Path, tmp_path: Path, run: Graduate
+) -> None:
+    alice, bob = Principal.user("alice"), Principal.user("bob")
+    controller = Controller.open(str(data_dir))
+    controller.put_delegation_token(DelegationToken("token", alice, bob, (bob,), 1000, 3000, 2000))
+    controller.close()
+    assert run().delegation_tokens == 0
+    assert not [record for record in metadata_of(out) if isinstance(record, DelegationTokenRecord)]
+    keyed = tmp_path / "keyed"
+    report = graduate(
+        str(data_dir), str(keyed), now_ms=NOW_MS, configured={"delegation.token.secret.key": "the-key-of-all-tokens"}
+    )
+    assert report.delegation_tokens == 1
+    assert [record for record in metadata_of(keyed) if isinstance(record, DelegationTokenRecord)] == [
+        DelegationTokenRecord(
+            owner="User:alice",
+            requester="User:bob",
+            renewers=["User:bob"],
+            issue_timestamp=1000,
+            max_timestamp=3000,
+            expiration_timestamp=2000,
+            token_id="token",
+        )
+    ]
+    properties = keyed / "server.properties"
+    assert "delegation.token.secret.key=the-key-of-all-tokens" in properties.read_text()
+    assert properties.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.sockets

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from kmini.broker.security.permission_kinds import Scope
 from kmini.broker.security.resources import AclOperation, ResourceType
 from kmini.protocol import messages as m
 from kmini.protocol import scram
+from kmini.protocol.errors import NONE, SaslAuthenticationFailed
 from kmini.protocol.uuids import format_uuid
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.access_rules import STANDARD, acl
@@ -37,6 +40,10 @@ from support.broker.permission_requests import (
     permissions_of,
     request_for,
 )
+from support.broker.token_requests import SECRET
+from support.broker.token_requests import creation as token_creation
+from support.broker.token_talk import TokenTalk
+from support.java_clients import JavaClients
 from support.java_peer import Finished, JavaPeer
 from support.server_process import ServerProcess, kafka_command, kmini_command
 from support.until import until
@@ -61,7 +68,15 @@ SERVED_OTHERWISE = {
 }
 """Where what is allowed is answered differently, for reasons that have nothing to do with rights."""
 
-USERS = ["admin", "alice", *(f"without-{n}" for n in range(len(LINES))), *(f"with-{n}" for n in range(len(LINES)))]
+USERS = [
+    "admin",
+    "alice",
+    "bob",
+    "carol",
+    "dave",
+    *(f"without-{n}" for n in range(len(LINES))),
+    *(f"with-{n}" for n in range(len(LINES))),
+]
 
 
 def settings() -> dict[str, str]:
@@ -84,6 +99,7 @@ def settings() -> dict[str, str]:
         ),
         "authorizer.class.name": STANDARD,
         "super.users": "User:admin;User:ANONYMOUS",
+        "delegation.token.secret.key": SECRET,
     }
 
 
@@ -379,17 +395,22 @@ TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
 
 @pytest.fixture
 def tool(java: JavaPeer, servers: dict[str, ServerProcess], tmp_path: Path) -> Callable[..., Finished]:
-    """Run a tool against kmini, as a user."""
+    """Run a tool against kmini, as a user, or with a delegation token in place of user and password."""
 
     def run(
-        main: str, *arguments: object, user: str = "admin", password: str = "", mechanism: str = "PLAIN"
+        main: str,
+        *arguments: object,
+        user: str = "admin",
+        password: str = "",
+        mechanism: str = "PLAIN",
+        is_token: bool = False,
     ) -> Finished:
         module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
         properties = tmp_path / f"{user}.properties"
         properties.write_text(
             f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
             f"sasl.jaas.config=org.apache.kafka.common.security.{module} required "
-            f'username="{user}" password="{password or f"{user}-secret"}";\n'
+            f'username="{user}" password="{password or f"{user}-secret"}"{" tokenauth=true" if is_token else ""};\n'
         )
         connection = ("--bootstrap-server", servers["kmini"].bootstrap_servers, "--command-config", properties)
         return java.run(main, *connection, *arguments)
@@ -438,6 +459,78 @@ def test_config_command_makes_describes_and_removes_passwords(tool: Callable[...
         removed = tool(CONFIG_COMMAND, "--alter", *user, "--delete-config", mechanism)
         assert removed.exit == 0, removed.stdout + removed.stderr
         assert mechanism not in tool(CONFIG_COMMAND, "--describe", *user).stdout
+
+
+# --- delegation tokens (KIP-48)
+
+
+def test_delegation_tokens_are_made_kept_and_logged_in_with_as_by_kafka(servers: dict[str, ServerProcess]) -> None:
+    talks = {}
+    for server, process in servers.items():
+        talk = talks[server] = TokenTalk(process.bootstrap_servers, partial(log_in, process))
+        talk.about_requests()
+        talk.about_logins()
+    ours, theirs = talks["kmini"].said, talks["kafka"].said
+    assert len(ours) > 50
+    assert (talks["kmini"].code_of_expired, talks["kafka"].code_of_expired) == (SaslAuthenticationFailed.code, NONE)
+    told = {what: (ours.get(what), theirs.get(what)) for what in {*ours, *theirs}}
+    different = {what: answers for what, answers in told.items() if answers[0] != answers[1]}
+    assert not different, "\n".join(f"{what}: {answers}" for what, answers in different.items())
+
+
+DELEGATION_TOKEN_COMMAND = "org.apache.kafka.tools.DelegationTokenCommand"
+
+
+def test_delegation_token_command_makes_renews_lists_and_ends_a_token(tool: Callable[..., Finished]) -> None:
+    def run(*arguments: str) -> str:
+        finished = tool(DELEGATION_TOKEN_COMMAND, *arguments, user="carol")
+        assert finished.exit == 0, finished.stdout + finished.stderr
+        return finished.stdout
+
+    made = run("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:dave")
+    token_id, hmac = re.findall(r"^(\S{22})\s+(\S{88})\s", made, re.MULTILINE)[0]
+    assert "User:carol" in made
+    assert token_id in run("--describe", "--owner-principal", "User:carol")
+    assert "Completed renew operation" in run("--renew", "--renew-time-period", "3600000", "--hmac", hmac)
+    listing = (TOPIC_COMMAND, "--list")
+    as_token = {"user": token_id, "password": hmac, "mechanism": "SCRAM-SHA-512", "is_token": True}
+    assert tool(*listing, **as_token).exit == 0
+    assert "Completed expire operation" in run("--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+    assert token_id not in run("--describe", "--owner-principal", "User:carol")
+    refused = tool(*listing, **as_token)
+    assert refused.exit == 1
+    assert "SaslAuthenticationException" in refused.stdout + refused.stderr
+
+
+def test_a_java_client_produces_with_a_token_and_gets_no_other_token(
+    java: JavaPeer, servers: dict[str, ServerProcess], tool: Callable[..., Finished]
+) -> None:
+    server = servers["kmini"]
+    with log_in(server, "admin") as wire:
+        token = wire.ask(token_creation())
+    hmac = base64.b64encode(token.hmac).decode()
+    login = (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{token.token_id}" password="{hmac}" tokenauth="true";'
+    )
+    settings = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_jaas_config": login,
+        "enable_idempotence": "false",  # the examples of other tests know the ids that producers get
+    }
+    with JavaClients(java).producer(server.bootstrap_servers, **settings) as producer:
+        offsets = [producer.send("with-a-token", value) for value in ("one", "two")]
+    assert offsets == [0, 1]
+    finished = tool(
+        *(DELEGATION_TOKEN_COMMAND, "--create", "--max-life-time-period", "-1"),
+        user=token.token_id,
+        password=hmac,
+        mechanism="SCRAM-SHA-256",
+        is_token=True,
+    )
+    assert finished.exit == 1
+    assert "Delegation Token requests are not allowed" in finished.stdout + finished.stderr
 
 
 # --- tokens (KIP-255)

@@ -17,6 +17,7 @@ import pytest
 
 from kmini import Broker
 from kmini.protocol import messages as m
+from kmini.protocol import scram
 from kmini.protocol.messages.describe_configs import TOPIC
 from kmini.protocol.messages.list_offsets import LATEST
 from kmini.protocol.records.batch import build_batch
@@ -25,6 +26,8 @@ from kmini.protocol.uuids import format_uuid
 from kmini.records import tombstone
 from kmini.storage.log_config import LogConfig
 from kmini.testing import Wire
+from support.broker.token_requests import creation, description
+from support.broker.token_talk import TokenTalk
 from support.client_adapters import CODECS, READ_COMMITTED, ConfluentKafka, make_records
 from support.java_peer import Finished, JavaPeer
 from support.oracle.graduated import (
@@ -88,6 +91,8 @@ class Graduated:
     logins: Mapping[str, Path]
     secured: str
     """Where clients need a password."""
+    token: Any
+    """The answer to carol's request for a delegation token."""
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +119,8 @@ def graduated(need_kafka: None, java: JavaPeer, tmp_path_factory: pytest.TempPat
         mover = init_producer_id(servers, MOVER)
         before, offsets_before = held_by(servers, CONTENT), committed(servers, GROUP)
         rules = rules_of(java, servers)
+        with carols(secured) as wire:
+            token = wire.ask(creation("alice"))
     left.close()
     report = graduate(data_dir, out, "--config", properties)
     dumped = java.run("DumpLogSegments", "--cluster-metadata-decoder", "--files", out / "bootstrap.checkpoint")
@@ -134,6 +141,7 @@ def graduated(need_kafka: None, java: JavaPeer, tmp_path_factory: pytest.TempPat
             kafka=kafka,
             logins=logins,
             secured=secured,
+            token=token,
         )
 
 
@@ -148,6 +156,7 @@ def settings_of(port: int, secured_port: int, controller_port: int) -> dict[str,
         'user_carol="carol\\"s secret";',
         "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS",
+        "delegation.token.secret.key": "the-key-of-all-tokens",
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.replication.factor": "3",
         "kmini.authentication.timeout.ms": "20000",
@@ -162,6 +171,14 @@ def login(path: Path, user: str) -> Path:
         f'sasl.jaas.config={module} required username="{user}" password="{user}-secret";\n'
     )
     return path
+
+
+def carols(secured: str) -> Wire:
+    """A connection of carol, who logs in by PLAIN."""
+    wire = Wire(secured)
+    assert wire.ask(m.SaslHandshakeRequest(mechanism="PLAIN")).error_code == 0
+    assert wire.ask(m.SaslAuthenticateRequest(auth_bytes=b'\0carol\0carol"s secret')).error_code == 0
+    return wire
 
 
 def let_users_in(java: JavaPeer, servers: str) -> None:
@@ -334,9 +351,22 @@ def test_users_log_in_and_rules_are_in_force(graduated: Graduated, java: JavaPee
     refused = java.run("TopicCommand", "--bootstrap-server", graduated.secured, "--list", "--command-config", stranger)
     assert refused.exit == 1
     assert "SaslAuthenticationException" in refused.stderr + refused.stdout
-    with Wire(graduated.secured) as wire:
-        assert wire.ask(m.SaslHandshakeRequest(mechanism="PLAIN")).error_code == 0
-        assert wire.ask(m.SaslAuthenticateRequest(auth_bytes=b'\0carol\0carol"s secret')).error_code == 0
+    with carols(graduated.secured):
+        pass
+
+
+def test_a_delegation_token_logs_in_as_before(graduated: Graduated) -> None:
+    token = graduated.token
+    assert token.error_code == 0
+    talk = TokenTalk(graduated.secured, lambda _: carols(graduated.secured))
+    code, words, _, _ = talk.token_login(token.token_id, token.hmac, scram.SHA_512)
+    assert (code, words) == (0, "")
+    with carols(graduated.secured) as wire:
+        (described,) = wire.ask(description(of_all=True)).tokens
+    assert (described.token_id, described.hmac) == (token.token_id, token.hmac)
+    assert (described.expiry_timestamp, described.max_timestamp) == (token.expiry_timestamp_ms, token.max_timestamp_ms)
+    assert [renewer.principal_name for renewer in described.renewers] == ["alice"]
+    assert graduated.report["delegation_tokens"] == 1
 
 
 def test_quotas_and_settings_of_brokers_are_there(graduated: Graduated, java: JavaPeer) -> None:

@@ -10,6 +10,7 @@ from kmini.protocol.metadata_records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     KRaftVersion,
     KRaftVoters,
@@ -49,6 +50,15 @@ RECORDS = [
         last_known_elr=[1],
     ),
     ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="-1"),
+    DelegationTokenRecord(
+        owner="User:alice",
+        requester="User:bob",
+        renewers=["User:carol"],
+        issue_timestamp=1,
+        max_timestamp=3,
+        expiration_timestamp=2,
+        token_id="token",
+    ),
     UserScramCredentialRecord(
         name="alice", mechanism=2, salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4096
     ),

@@ -96,6 +96,7 @@ def _content(version: int, cluster_id: str, topics: tuple[Topic, ...] | None) ->
         features_epoch=4,
         next_producer_id=3000,
         deleted_topics={GONE},
+        delegation_tokens={},
     )
 
 

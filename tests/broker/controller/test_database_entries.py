@@ -17,6 +17,8 @@ from kmini.broker.controller.database_entries import (
 )
 from kmini.broker.controller.topology import NO_LEADER, PartitionState, Topic
 from kmini.broker.security.acls import AclBinding
+from kmini.broker.security.delegation_tokens import DelegationToken
+from kmini.broker.security.resources import Principal
 from kmini.protocol.scram import ScramCredential
 
 IDS = [bytes([number] * 16) for number in range(4)]
@@ -43,6 +45,11 @@ STORED = Stored(
     features_epoch=7,
     next_producer_id=3000,
     deleted_topics={IDS[3]},
+    delegation_tokens={
+        "token-1": DelegationToken(
+            "token-1", Principal.user("ann"), Principal("", "bob:c"), (Principal.user("carol"),), 1000, 3000, 2000
+        )
+    },
 )
 
 

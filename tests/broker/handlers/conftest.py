@@ -11,6 +11,8 @@ import pytest
 from kmini.broker.broker import BrokerServer
 from kmini.broker.controller import topics
 from kmini.protocol.messages.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
+from support.broker.consumer_lab import StillClock
+from support.broker.token_requests import SECRET
 from support.broker.txn_client import TxnClient
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
@@ -20,6 +22,17 @@ Ask = Callable[..., Awaitable[Any]]
 @pytest.fixture
 async def broker(start_broker: StartBroker) -> BrokerServer:
     return await start_broker()
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock()
+
+
+@pytest.fixture
+async def token_broker(start_broker: StartBroker, clock: StillClock) -> BrokerServer:
+    """A broker with delegation tokens, by a clock that only the test moves."""
+    return await start_broker(clock, delegation_token_secret_key=SECRET)
 
 
 @pytest.fixture

@@ -46,6 +46,8 @@ def versions_for(need: Need) -> list[int]:
         return [version for version in versions if (version >= 4) == is_for_brokers]
     if api == "Produce" and permission.resource_type is ResourceType.TRANSACTIONAL_ID:
         return [version for version in versions if version >= 3]
+    if api == "CreateDelegationToken":  # for another owner
+        return [version for version in versions if version >= 3]
     if api == "FindCoordinator" and permission.resource_type is ResourceType.TRANSACTIONAL_ID:
         return [version for version in versions if version >= 1]
     if api == "FindCoordinator" and permission.resource_type is ResourceType.CLUSTER:
@@ -130,10 +132,10 @@ KAFKAS: dict[str, str] = {
     "DescribeLogDirs": "DESCRIBE CLUSTER",
     "SaslAuthenticate": "",
     "CreatePartitions": "ALTER TOPIC",
-    "CreateDelegationToken": "",
+    "CreateDelegationToken": "CREATE_TOKENS USER",
     "RenewDelegationToken": "",
     "ExpireDelegationToken": "",
-    "DescribeDelegationToken": "",
+    "DescribeDelegationToken": "DESCRIBE DELEGATION_TOKEN, DESCRIBE_TOKENS USER",
     "DeleteGroups": "DELETE GROUP",
     "ElectLeaders": "ALTER CLUSTER",
     "IncrementalAlterConfigs": "ALTER_CONFIGS TOPIC, ALTER_CONFIGS GROUP, ALTER_CONFIGS CLUSTER",
@@ -184,7 +186,7 @@ def test_each_api_needs_the_operations_that_kafka_documents() -> None:
 
 def test_every_api_needs_permissions_or_is_open_to_every_client() -> None:
     is_open = {handler.request.name for handler in loaded(HANDLERS).values() if not handler.needs}
-    tokens = {f"{act}DelegationToken" for act in ("Create", "Renew", "Expire", "Describe")}
+    tokens = {"RenewDelegationToken", "ExpireDelegationToken"}  # the token itself says who may
     assert is_open == {"ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"} | tokens
     assert all(handler.guard is not None for handler in loaded(HANDLERS).values() if handler.needs)
     for need in NEEDS:
@@ -228,7 +230,8 @@ async def test_a_client_without_any_right_is_refused_everything(broker: BrokerSe
         version = 4 if api == "Fetch" else None
         if not REFUSALS & {*codes(await ask_as(broker, "nobody", request, version))}:
             not_refused.append(api)
-    assert {*not_refused} == {"ListGroups", "ListTransactions"}, "these list what may be seen, which is nothing"
+    listing = {"DescribeDelegationToken", "ListGroups", "ListTransactions"}
+    assert {*not_refused} == listing, "these list what may be seen, which is nothing"
 
 
 async def test_the_wider_right_makes_the_narrower_right_unnecessary(broker: BrokerServer, ask_as: Ask) -> None:

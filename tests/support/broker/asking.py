@@ -83,8 +83,9 @@ async def ask_as_user(broker: BrokerServer, user: str, request: Request, version
     return None if answer is None else type(answer).decode(b"".join(answer.encode(version)), version)
 
 
-def authenticated(broker: BrokerServer, version: int, user: str = "alice") -> Context:
-    """The context of requests of a connection that has authenticated as a user."""
+def authenticated(broker: BrokerServer, version: int, user: str = "alice", *, by_token: bool = False) -> Context:
+    """The context of requests of a connection that has authenticated as a user, by a delegation token or without."""
     context = context_of(broker, version)
-    context.connection.principal, context.connection.sasl = Principal.user(user), object()  # type: ignore[assignment]
+    context.connection.principal = Principal.user(user)
+    context.connection.sasl = SimpleNamespace(is_by_token=by_token)  # type: ignore[assignment]
     return context

@@ -20,6 +20,7 @@ from kmini.broker.security.permission_kinds import Permission
 from kmini.broker.security.resources import CLUSTER_NAME, ResourceType
 from kmini.protocol.errors import (
     ClusterAuthorizationFailed,
+    DelegationTokenAuthorizationFailed,
     GroupAuthorizationFailed,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
@@ -30,12 +31,14 @@ from kmini.protocol.schema import Request, Struct
 
 HANDLER_TESTS = Path(__file__).resolve().parents[2] / "broker" / "handlers"
 
-TOPIC, GROUP, ID = "orders", "readers", "payments"
+TOPIC, GROUP, ID, OWNER = "orders", "readers", "payments", "User:bob"
 NAMES = {
     ResourceType.TOPIC: TOPIC,
     ResourceType.GROUP: GROUP,
     ResourceType.CLUSTER: CLUSTER_NAME,
     ResourceType.TRANSACTIONAL_ID: ID,
+    ResourceType.DELEGATION_TOKEN: "no-such-token",
+    ResourceType.USER: OWNER,
 }
 REFUSALS = {
     error.code
@@ -44,6 +47,7 @@ REFUSALS = {
         GroupAuthorizationFailed,
         ClusterAuthorizationFailed,
         TransactionalIdAuthorizationFailed,
+        DelegationTokenAuthorizationFailed,
     )
 }
 ALTER_CONFIG_TYPES = {ResourceType.TOPIC: (2, TOPIC), ResourceType.GROUP: (32, GROUP), ResourceType.CLUSTER: (4, "1")}
