@@ -271,6 +271,14 @@ class Server:
             return f"max.connections.per.ip is {limit}"
         return None if self.gate is None else self.gate(connection)
 
+    def throttle_ms(self, connection: Connection) -> int:
+        """If the address of a new connection makes too many of them, after how many milliseconds this one is to be
+        closed; else 0. Brokers of this process, which come from no port, are not counted."""
+        quotas, (host, port) = self.services.quotas, connection.peer
+        if quotas is None or not port:
+            return 0
+        return quotas.connection_throttle_ms(host, self.services.clock.liveness_ms())
+
     def unregister(self, connection: Connection) -> None:
         self.connections.discard(connection)
         for watcher in self.when_left:

@@ -120,7 +120,15 @@ class BrokerConfig(BrokerGroupSettings):
         dynamic=CLUSTER_WIDE)
     max_connection_creation_rate: int = key(INT, MAX_INT, at_least(0),
         "How many connections are accepted a second.",
-        dynamic=CLUSTER_WIDE, no_effect="there are no quotas")
+        dynamic=CLUSTER_WIDE, no_effect="quotas of connections are for addresses, none is for a broker")
+    quota_window_num: int = key(INT, 11, at_least(1),
+        "The samples over which quotas of clients are measured.")
+    quota_window_size_seconds: int = key(INT, 1, at_least(1),
+        "How long each of them is.")
+    controller_quota_window_num: int = key(INT, 11, at_least(1),
+        "The samples over which controller_mutation_rate is measured: so much may be used at once.")
+    controller_quota_window_size_seconds: int = key(INT, 1, at_least(1),
+        "How long each of them is.")
     num_network_threads: int = key(INT, 3, at_least(1),
         "Threads that read requests and write answers.",
         dynamic=CLUSTER_WIDE, no_effect=ONE_LOOP)
