@@ -382,7 +382,7 @@ def _quotas() -> list[tuple[str, str, str, str]]:
         ),
         (
             "`controller_mutation_rate`",
-            "each broker counts what it is asked for; topics that Metadata creates do not count",
+            "each broker counts what it is asked for",
             "the active controller counts everything",
             "there is no controller beside the brokers",
         ),

@@ -198,6 +198,18 @@ def test_partitions_above_a_quota(same_throttling: Callable[[Script], None]) -> 
         answer = quotas.ask(used, kafka_requests.delete_topics(topic, version=4), 4)
         note("delete v4", answer, answer.responses)
 
+        # A client that asks for topics that do not exist creates none, another one does.
+        refused, created = quotas.new_name(), quotas.new_name()
+
+        def code(client_id: str, name: str) -> int:
+            answer = quotas.ask(client_id, kafka_requests.metadata(name, auto_create=True), 9)
+            assert answer.throttle_time_ms == 0
+            return int(answer.topics[0].error_code)
+
+        first = code(used, refused)
+        until(lambda: code(quotas.new_name(), created) == 0)
+        transcript.note("topics that do not exist", [first, code(used, refused)])
+
         # What is only to be seen takes tokens, too.
         seen = spent_by = quotas.new_name()
         quotas.set("controller_mutation_rate", {client(seen): 0.1})

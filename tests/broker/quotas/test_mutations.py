@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from kmini.protocol.errors import NONE, ThrottlingQuotaExceeded
+from kmini.protocol.errors import NONE, ThrottlingQuotaExceeded, UnknownTopicOrPartition
 from kmini.protocol.messages.create_partitions import CreatePartitionsRequest
 from kmini.protocol.messages.create_topics import CreateTopicsRequest
 from kmini.protocol.messages.delete_topics import DeleteTopicsRequest
+from kmini.protocol.messages.metadata import MetadataRequest
 from support.broker.quota_lab import QuotaClient, QuotaLab
 from support.until import until_async
 
@@ -74,6 +75,15 @@ async def test_deleted_partitions_count(lab: QuotaLab, version: int, is_strict: 
     answer = lab.client().ask(DeleteTopicsRequest(topic_names=["t0", "t1"], timeout_ms=1_000), version)
     assert [one.error_code for one in answer.responses] == [NONE, EXCEEDED if is_strict else NONE]
     assert answer.throttle_time_ms == (2_000 if is_strict else 3_000)
+
+
+async def test_a_client_above_the_quota_creates_no_topics_by_asking_for_them(lab: QuotaLab) -> None:
+    await lab.set({"user": "ann"}, {MUTATIONS: 1.0})
+    assert await outcome(lab.client(), create(12), 7) == ([NONE], 0)
+    asked = MetadataRequest(topics=[MetadataRequest.Topic(name="new")], allow_auto_topic_creation=True)
+    answer = lab.client().ask(asked, 9)
+    assert (answer.topics[0].error_code, answer.throttle_time_ms) == (UnknownTopicOrPartition.code, 0)
+    assert lab.client("eve").ask(asked, 9).topics[0].error_code == NONE
 
 
 async def test_other_users_create_as_they_like(lab: QuotaLab) -> None:
