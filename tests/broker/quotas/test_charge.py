@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kmini.broker.quotas import charge
 from kmini.protocol.errors import NONE, InvalidFetchSessionEpoch
 from kmini.protocol.messages.metadata import MetadataRequest
+from kmini.protocol.messages.share_fetch import ShareFetchRequest
 from support.broker.fetching import append, of, request, values
 from support.broker.quota_lab import QuotaLab, produce, size_of
 from support.until import until_async
 
 PRODUCER, CONSUMER, REQUESTS = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 METADATA = MetadataRequest(topics=[])
+SMALL: dict[str, Any] = {"min_bytes": 0, "max_records": 1, "batch_size": 1, "forgotten_topics_data": []}
+"""The rest of a share fetch."""
 
 
 # --- produce
@@ -66,6 +71,29 @@ async def test_the_client_ids_of_a_user_share_a_quota_of_the_user(
 
 
 # --- fetch
+
+
+async def test_a_fetch_that_rules_guard_is_throttled_like_any_other(start_lab: Any) -> None:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    lab = await start_lab(authorizer_class_name=authorizer, super_users="User:ann")
+    append(lab.broker, "t", bytes(9_000))
+    await lab.set({"user": "ann"}, {CONSUMER: 100.0})
+    answer = lab.client().ask(request("t", session_epoch=0), 11)
+    assert answer.throttle_time_ms > 0
+    assert (answer.session_id, answer.responses, len(lab.broker.fetch_sessions)) == (0, [], 0)
+
+
+async def test_a_share_fetch_above_its_quota_keeps_its_answer(lab: QuotaLab) -> None:
+    await lab.set({"user": "ann"}, {CONSUMER: 1.0})
+    asked = ShareFetchRequest(group_id="g", member_id="", share_session_epoch=0, max_wait_ms=0, topics=[], **SMALL)
+    answer = lab.client("eve").ask(asked, 1)
+    assert answer.throttle_time_ms == 0
+    client = lab.client()
+    throttled = client.ask(asked, 1)
+    assert throttled.throttle_time_ms > 0
+    throttled.throttle_time_ms = 0
+    assert throttled == answer
+    assert not client.is_served
 
 
 async def test_a_fetch_above_its_quota_gets_no_records_and_does_not_count(lab: QuotaLab) -> None:
