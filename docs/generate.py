@@ -405,7 +405,7 @@ def _quotas() -> list[tuple[str, str, str, str]]:
             "memory is bounded",
         ),
         (
-            "`max.connection.creation.rate`, quotas of replication, `client.quota.callback.class`",
+            "quotas of replication, `client.quota.callback.class`",
             "not offered",
             "offered",
             "nothing in tests has asked for them",

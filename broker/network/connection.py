@@ -68,6 +68,8 @@ class AcceptingServer(Protocol):
 
     def throttle_ms(self, connection: Connection) -> int: ...
 
+    def hold_ms(self, connection: Connection) -> int: ...
+
     def unregister(self, connection: Connection) -> None: ...
 
 
@@ -167,6 +169,9 @@ class Connection(asyncio.BufferedProtocol):
         if throttle_ms:
             self._stay_unserved(throttle_ms)
             return
+        hold_ms = self.server.hold_ms(self)
+        if hold_ms:
+            self.mute(hold_ms)
         self.redirect_watch = self.server.hints.watch(self)
         if self.sasl is not None:
             self.sasl.begin()

@@ -146,6 +146,7 @@ def connection_on(transport: Socket) -> Connection:
         register=lambda connection: None,
         unregister=lambda connection: None,
         throttle_ms=lambda connection: 0,
+        hold_ms=lambda connection: 0,
     )
     connection = Connection(cast(Any, server), cast(Any, SimpleNamespace(sasl=None, tls=None)))
     transport.protocol = connection

@@ -135,3 +135,17 @@ async def test_the_rate_of_an_address_comes_before_that_of_all(lab: QuotaLab) ->
     assert not lab.client().is_served
     await lab.set({"ip": None}, {CONNECTIONS: None})
     assert lab.client().is_served
+
+
+@pytest.mark.parametrize(("most", "at_once", "wait_ms"), [(2, 20, 500), (0, 10, 1_000)])
+async def test_connections_beyond_the_rate_of_the_broker_wait(
+    start_lab: Any, most: int, at_once: int, wait_ms: int
+) -> None:
+    lab = await start_lab(max_connection_creation_rate=most)
+    clients = [lab.client() for _ in range(at_once + 2)]
+    assert [client.is_served for client in clients] == [True] * at_once + [False] * 2
+    for client in clients[-2:]:
+        await lab.advance(wait_ms - 1)
+        assert not client.written
+        await lab.advance(1)
+        await until_async(lambda client=client: len(client.written) == 1)  # type: ignore[misc]
