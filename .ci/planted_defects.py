@@ -513,6 +513,30 @@ DEFECTS = (
         "if below + 1 < size and heap[below][0] >= heap[below + 1][0]:",
         ("tests/broker/groups/streams/test_sticky_assignor.py",),
     ),
+    Defect(
+        "quota_of_a_user_comes_before_that_of_its_client_ids",
+        "A quota of any client id of a user comes before one of the user.",
+        "precedence.py",
+        "((user, DEFAULT), both), (of_user, of_user),",
+        "(of_user, of_user), ((user, DEFAULT), both),",
+        ("tests/broker/quotas/test_precedence.py",),
+    ),
+    Defect(
+        "throttled_client_is_served_on",
+        "Nothing more of a throttled client's connection is served until its time is over.",
+        "charge.py",
+        "if self._throttle_ms: self._context.connection.mute(self._throttle_ms)",
+        "self._exchange.note_fault('')",
+        ("tests/broker/quotas/test_charge.py",),
+    ),
+    Defect(
+        "throttled_fetch_counts",
+        "A fetch above its quota, which is answered without records, does not count.",
+        "charge.py",
+        "quotas.rate(self._counted, quota, now_ms).record(-size, now_ms)",
+        "quotas.rate(self._counted, quota, now_ms).record(0, now_ms)",
+        ("tests/broker/quotas/test_charge.py",),
+    ),
 )
 
 

@@ -147,6 +147,8 @@ class BrokerServer:
             journal=journal,
             interceptors=interceptors,
         )
+        for entity in controller.client_quotas:
+            self.update_quotas(entity)
 
     # --- life
 
@@ -273,6 +275,8 @@ class BrokerServer:
         """Stop every part but the server, which is suspended, and move the logs away. Raises OSError."""
         for added in self.on_reset:
             added()
+        if self.services.quotas is not None:
+            self.services.quotas.end()
         self.purgatory.end_waits(RuntimeError("the broker was reset during this call"))
         self.resign()
         await self._stop_parts()
@@ -416,3 +420,11 @@ class BrokerServer:
             self.server.renew_tls()
         self.logs.set_producer_id_expiration_ms(config.producer_id_expiration_ms)
         self.replica_manager.settings_changed()
+
+    def update_quotas(self, entity: str) -> None:
+        """Put the quotas in force that are stored for an entity, which is given by its key."""
+        if self.services.quotas is None:
+            from .quotas.client_quotas import ClientQuotas  # most brokers have none
+
+            self.services.quotas = ClientQuotas(self.services)
+        self.services.quotas.update(entity)

@@ -77,6 +77,15 @@ class RequestMetrics:
         return [*self._buckets]
 
 
+class Throttles:
+    """How often, and for how long together, clients were over a quota."""
+
+    __slots__ = ("count", "seconds")
+
+    def __init__(self) -> None:
+        self.count, self.seconds = 0, 0.0
+
+
 class Metrics:
     """The counters of a broker. Every method is cheap enough for each request."""
 
@@ -88,6 +97,8 @@ class Metrics:
         """Bytes that this broker fetched as a follower, and that followers fetched from it."""
         self.isr_shrinks = self.isr_expands = self.failed_isr_updates = 0
         """How often it left followers out, or took one in, as a leader, and how often that failed."""
+        self.throttles: dict[str, Throttles] = {}
+        """By quota, such as `producer_byte_rate`."""
         self._of_deleted_topics = TopicMetrics()
 
     def produced(self, topic: str, messages: int, size: int) -> None:
@@ -111,6 +122,12 @@ class Metrics:
         """A request as a whole was answered with an error."""
         errors = self.of_api(api_key).errors
         errors[error_name] = errors.get(error_name, 0) + 1
+
+    def throttled(self, quota: str, duration_ms: int) -> None:
+        """A client was over a quota, and is served again after this time."""
+        counted = self.throttles.setdefault(quota, Throttles())
+        counted.count += 1
+        counted.seconds += duration_ms / 1000
 
     def forget(self, topic: str) -> None:
         """A topic is deleted: its own numbers go, the broker's keep what it contributed."""

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from ..protocol.api_keys import API_NAMES
@@ -97,6 +98,7 @@ def _families(services: Services, server: Server) -> Iterator[_Family]:
     yield from _groups(services)
     yield from _transactions(services)
     yield from _broker_state(services, server)
+    yield from _quotas(services.metrics)
     for reading in replication_readings(services.replica_manager):
         yield _metric(reading.mbean, reading.about, [_Sample(reading.value, _labels(reading.labels))])
 
@@ -410,6 +412,16 @@ def _broker_state(services: Services, server: Server) -> Iterator[_Family]:
     ):
         yield _metric(mbean, about, [_Sample(value)])
     yield _metric("kafka.server:type=socket-server-metrics,name=connection-count", "Connections.", _connections(server))
+
+
+def _quotas(metrics: Metrics) -> Iterator[_Family]:
+    throttles = [(_labels({"quota": quota}), counted) for quota, counted in sorted(metrics.throttles.items())]
+    for name, about, value_of in (
+        ("throttles_total", "How often clients were above a quota.", attrgetter("count")),
+        ("throttle_seconds_total", "For how long together nothing more of them was served.", attrgetter("seconds")),
+    ):
+        samples = [_Sample(value_of(counted), labels) for labels, counted in throttles]
+        yield _metric(f"kmini:type=quotas,name={name}", about, samples)
 
 
 def _connections(server: Server) -> Sequence[_Sample]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..storage.log_manager import LogManager
-from .api.interception import Interceptor, every_request
+from .api.interception import Intercepted, Interceptor
 from .api.releases import GROUP_VERSION, NEWEST, SHARE_VERSION, STREAMS_VERSION, Feature, Release
 from .appending import RecordAppender
 from .clock import Clock
@@ -27,14 +27,13 @@ from .security.authorizer import Authorizer
 from .settings.dynamic_config import DynamicBrokerConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from ..protocol.schema import Request
-    from .api.request_context import Context
     from .coordinators.coordinator_topic import CoordinatorTopic
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
     from .journal.request_journal import RequestJournal
+    from .quotas.client_quotas import ClientQuotas
     from .security.delegation_tokens import TokenLogins
     from .settings.group_config import GroupConfigs
     from .share_fetch.share_partitions import SharePartitions
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from .transactions.transaction_coordinator import TransactionCoordinator
 
 
-class Services:
+class Services(Intercepted):
     """The parts of one broker. None of them is replaced while the broker runs: a reset makes new Services."""
 
     def __init__(
@@ -89,12 +88,9 @@ class Services:
         self.appender = RecordAppender(replica_manager, long_work)
         """Appends records of clients to partitions that this broker leads."""
         self.metrics: Metrics = replica_manager.metrics
-        self.interceptors = interceptors
-        """What stands before and after each request, besides its handler (`api/interception.py`). It outlives a
-        reset."""
-        self.is_intercepted: Callable[[Request, Context], bool] = every_request
-        """Whether interceptors have to do with a request, where there are any: a cheap look that spares it the way
-        through them. Fault rules put theirs here: there is no other interceptor beside them."""
+        super().__init__(interceptors)
+        self.quotas: ClientQuotas | None = None
+        """Holds clients to their quotas; None where none are stored."""
         self.registry_rules: Sequence[Any] = ()
         """The fault rules about the schema registry beside this broker (`faults/registry_rules.py`), which asks for
         them with each request."""

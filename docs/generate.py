@@ -323,9 +323,10 @@ def differences() -> str:
         "that was made, renewed or removed is known to every broker at once; a broker of Apache Kafka sees it a "
         "moment later. A login with an extension of SCRAM other than `tokenauth` is refused. Apache Kafka ignores such "
         "extensions, but with two of them a login succeeds there by chance only.\n\n"
-        "## Requests that have no effect, or are refused\n\n"
-        "`AlterClientQuotas` checks and stores quotas as Apache Kafka does, and DescribeClientQuotas returns them, but "
-        "kmini throttles no client. "
+        "## Quotas\n\n"
+        "Rates, windows, precedence and throttle times are Apache Kafka's. These differ:\n\n"
+        f"{table(('what', 'here', 'in Apache Kafka', 'why'), _quotas())}\n"
+        "## Requests that are refused\n\n"
         "`UnregisterBroker` is refused for a running broker. Apache Kafka unregisters it, and its partitions have no "
         "leader until the broker is restarted.\n\n"
         "## Settings with another default or rule\n\n"
@@ -375,6 +376,47 @@ def _left_out() -> Iterator[tuple[str, ...]]:
     assert missing == {name for names, _, _ in LEFT_OUT for name in names}
     for names, about, then in LEFT_OUT:
         yield ", ".join(f"`{name}`" for name in names), about, then
+
+
+def _quotas() -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            "`request_percentage`",
+            "the time that a handler runs on the event loop, without its waits",
+            "the time of I/O and network threads, with decoding and encoding",
+            "one event loop does the work of these threads",
+        ),
+        (
+            "`controller_mutation_rate`",
+            "each broker counts what it is asked for",
+            "the active controller counts everything",
+            "there is no controller beside the brokers",
+        ),
+        (
+            "ShareFetch above `consumer_byte_rate`",
+            "the answer has its records, and the client is throttled",
+            "the answer is empty, and its records stay acquired until their lock is over",
+            "records that nobody was sent need not wait for a lock",
+        ),
+        (
+            "brokers",
+            "other brokers of the process are never held to a quota",
+            "followers' fetches and requests among brokers are exempt, other requests of a broker's user are not",
+            "they are no clients",
+        ),
+        (
+            "what is kept of clients",
+            "rates of 10,000 clients of each kind, and none of clients without a quota",
+            "any number",
+            "memory is bounded",
+        ),
+        (
+            "quotas of replication, `client.quota.callback.class`",
+            "not offered",
+            "offered",
+            "nothing in tests has asked for them",
+        ),
+    ]
 
 
 def _cleaner() -> Iterator[tuple[str, ...]]:

@@ -38,7 +38,7 @@ from .config_key import (
 )
 
 NO_TIERS = "there is no tiered storage"
-NO_QUOTAS = "there are no quotas"
+NO_QUOTAS = "quotas are of clients, none of replication"
 
 _REPLICA = r"[0-9]+:[0-9]+"
 THROTTLED = Rule(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from kmini.broker.api.interception import Exchange, every_request
+from kmini.broker.api.interception import Exchange, Intercepted
 from kmini.broker.api.request_context import CloseConnection, Context
 from kmini.broker.clock import Clock
 from kmini.broker.faults.active_rules import ActiveRules
@@ -26,7 +26,6 @@ from kmini.trace.observer import NO_ANSWER_IS_DUE
 from kmini.trace.rewriting import API_VERSIONS
 
 if TYPE_CHECKING:
-    from kmini.broker.api.interception import Interceptor
     from kmini.broker.api.request_context import RequestConnection
     from kmini.broker.faults.rule import Rule
     from kmini.broker.journal.request_journal import Recorder
@@ -66,17 +65,16 @@ class _Server:
     gate: Callable[[Any], str | None] | None = None
 
 
-class ProxiedServices:
+class ProxiedServices(Intercepted):
     """The parts of a broker that fault rules reach, for the broker behind a port of the proxy."""
 
     def __init__(self, port: BrokerPort, faults: ProxiedFaults) -> None:
+        super().__init__([])
         self._port = port
         self.purgatory = faults.purgatory
         self.clock = faults.clock
         self.controller = self.fetch_sessions = faults.learned
         self.metrics = _Metrics({})
-        self.interceptors: list[Interceptor] = []
-        self.is_intercepted: Callable[[Any, Any], bool] = every_request
         self.registry_rules: Sequence[Any] = ()
 
     @property

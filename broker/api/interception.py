@@ -74,9 +74,46 @@ Serve = Callable[[], Awaitable["Response | None"]]
 Interceptor = Callable[[Exchange, Serve], Coroutine[Any, Any, "Response | None"]]
 
 
+Look = Callable[["Request", "Context"], bool]
+"""A cheap look at a request: whether an interceptor has to do with it. The interceptor may get others, too."""
+
+
 def every_request(request: Request, context: Context) -> bool:
     """The look at a request where interceptors have to do with all of them."""
     return True
+
+
+class Intercepted:
+    """The interceptors of a broker, each with a look at requests that spares most of them the way through it."""
+
+    def __init__(self, interceptors: list[Interceptor]) -> None:
+        self.interceptors = interceptors
+        """What stands before and after each request, besides its handler. It outlives a reset."""
+        self.is_intercepted: Look = every_request
+        """Whether an interceptor has to do with a request, where there is one."""
+        self._looks: dict[Interceptor, Look] = {}
+
+    def intercept(self, interceptor: Interceptor, look: Look) -> None:
+        """Place an interceptor for the requests at which `look` is true, around those that are there; or give one that
+        is there another look."""
+        if interceptor not in self.interceptors:
+            self.interceptors.insert(0, interceptor)
+        self._looks[interceptor] = look
+        self._look_again()
+
+    def intercept_no_more(self, interceptor: Interceptor) -> None:
+        """Take an interceptor away, if it is there."""
+        if interceptor in self.interceptors:
+            self.interceptors.remove(interceptor)
+        self._looks.pop(interceptor, None)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        looks = tuple(self._looks.values())
+        if len(looks) > 1:
+            self.is_intercepted = lambda request, context: any(look(request, context) for look in looks)
+        else:
+            self.is_intercepted = looks[0] if looks else every_request
 
 
 def intercepted(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from ..network.listeners import Listener
     from ..purgatory import Operation
+    from ..quotas.charge import Charge
     from ..security.fetch_access import FetchAccess
     from ..security.resources import Principal
     from ..security.sasl import SaslSession
@@ -51,11 +52,14 @@ class RequestConnection(Protocol):
 
     def close_after_answer(self) -> None: ...
 
+    def mute(self, duration_ms: int) -> None:
+        """Once the present request is answered, serve no other one for this long (KIP-219)."""
+
 
 class Context:
     """The circumstances of a request. Requests of a connection share it while API, version and client id repeat."""
 
-    __slots__ = ("client_id", "connection", "kept", "services", "version")
+    __slots__ = ("charge", "client_id", "connection", "kept", "services", "version")
 
     access: FetchAccess | None = None
     """The partitions that a fetch may read; None for all."""
@@ -67,6 +71,9 @@ class Context:
         self.version = version
         self.client_id = client_id
         """The name that the client gives itself, or None; a client may give any name."""
+        self.charge: Charge | None = None
+        """What the request costs its client of quotas, while a fetch with a quota is served; its handler asks it before
+        it answers."""
         self.kept: Any = None
         """What the handler keeps for the next request, which has the same context if it is of the same API, version and
         client id: that of Fetch keeps a `KeptFetch`, others keep nothing. The connection forgets it when it is idle."""

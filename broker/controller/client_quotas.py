@@ -1,8 +1,7 @@
-"""Quotas of users, client ids and addresses (KIP-546): stored and described, without effect. No client is slowed down.
+"""Quotas of users, client ids and addresses (KIP-546), as they are stored. What they do is in `broker/quotas/`.
 
-Tools and user interfaces set and show them as they do with Apache Kafka, so that a script that prepares a cluster runs
-unchanged. The rules are Kafka's, with one exception: a host name other than localhost is no address, because nothing a
-client sends is looked up in the DNS.
+The rules are Kafka's, with one exception: a host name other than localhost is no address, because nothing a client
+sends is looked up in the DNS.
 """
 
 from __future__ import annotations
@@ -80,7 +79,8 @@ def _check_address(name: str | None) -> None:
 def change_quotas(
     controller: Controller, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
 ) -> None:
-    """Set the quotas in `changes`, and remove those that are None there. All or nothing.
+    """Set the quotas in `changes`, and remove those that are None there. All or nothing. Every live broker puts them in
+    force at once.
 
     Raises InvalidRequest for a key or value that means nothing, PolicyViolation where there are too many entities.
     """
@@ -100,6 +100,9 @@ def change_quotas(
         raise PolicyViolation(f"at most {MAX_ENTITIES} entities have quotas")
     if not validate_only and quotas != stored.get(name, {}):
         controller.set_client_quotas(name, quotas)
+        for registered in controller.brokers:
+            if registered.broker is not None:
+                registered.broker.update_quotas(name)
 
 
 def _check_value(key: str, value: float, allowed: Mapping[str, float]) -> None:

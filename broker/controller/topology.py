@@ -111,6 +111,9 @@ class BrokerHandle(Protocol):
     def update_config(self, config: BrokerConfig) -> None:
         """Put other settings in force."""
 
+    def update_quotas(self, entity: str) -> None:
+        """Put the quotas in force that are stored for an entity, which is given by its key."""
+
 
 class BrokerRegistration(NamedTuple):
     """A live broker."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.errors import InvalidArgument, InvalidState
 from ...protocol.messages import MODULES, message_name
 from ...storage.filesystem.live_faults import CHANGES, SYNCS, fail_operations, is_failing
-from ..api.interception import every_request
 from .active_rule import ActiveRule
 from .acts import Disk, Refuse, Silent, Slow, SlowFsync, WrongCertificate
 from .faulted_request import FaultedRequest
@@ -285,14 +284,10 @@ class ActiveRules:
         self._set_screens()
         concern = self._concern()
         for broker in self._brokers:
-            interceptors = broker.services.interceptors
-            if self.intercept in interceptors:
-                interceptors.remove(self.intercept)
             if self._by_api or self._enders:
-                interceptors.append(self.intercept)
-                broker.services.is_intercepted = concern
+                broker.services.intercept(self.intercept, concern)
             else:
-                broker.services.is_intercepted = every_request
+                broker.services.intercept_no_more(self.intercept)
             self._install_gates(broker, newest_first)
 
     def _set_screens(self) -> None:

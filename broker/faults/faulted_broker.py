@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ..api.interception import Interceptor
+    from ..api.interception import Interceptor, Look
     from ..clock import Clock
     from .active_rule import ActiveRule
 
@@ -15,10 +15,12 @@ class FaultedServices(Protocol):
     """The parts of a broker that rules use."""
 
     clock: Clock
-    interceptors: list[Interceptor]
-    is_intercepted: Callable[[Any, Any], bool]
     registry_rules: Sequence[ActiveRule]
     """The rules about the schema registry beside the broker, the newest first."""
+
+    def intercept(self, interceptor: Interceptor, look: Look) -> None: ...
+
+    def intercept_no_more(self, interceptor: Interceptor) -> None: ...
 
     @property
     def node_id(self) -> int: ...

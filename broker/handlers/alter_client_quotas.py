@@ -1,23 +1,19 @@
-"""AlterClientQuotas, versions 0 and 1 (KIP-546): check and store quotas by Apache Kafka's rules, without effect."""
+"""AlterClientQuotas, versions 0 and 1 (KIP-546): set and remove quotas. They are in force at once, and stay so."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 
-from ...protocol.errors import NONE, InvalidRequest
+from ...protocol.errors import InvalidRequest
 from ...protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller.client_quotas import change_quotas, check_entity, name_of
-from ..network.peer_log import PeerLog
 from ..scheduler import Turn
 from ..security.guarding import on_cluster
 from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
-
-peer_log = PeerLog(logging.getLogger("kmini.quotas"))
 
 
 def refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
@@ -49,8 +45,6 @@ async def alter_client_quotas(request: AlterClientQuotasRequest, context: Contex
         if turn.is_over:
             await turn.next()
         answers.append(_answer(context, entries[name], times_named[name], validate_only=request.validate_only))
-    if any(answer.error_code == NONE for answer in answers) and not request.validate_only:
-        peer_log.warning("client quotas were changed: they are stored and described, but slow down no client")
     return AlterClientQuotasResponse(entries=answers)
 
 

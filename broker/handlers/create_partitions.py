@@ -13,10 +13,14 @@ from ...protocol.messages.create_partitions import CreatePartitionsRequest, Crea
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topic_plans, topics
+from ..quotas.mutations import Mutations
 from ..scheduler import Turn
 from ..security.guarding import topic_by_topic
 from ..security.permission_kinds import each
 from ..security.resources import AclOperation, ResourceType
+
+REFUSED_ABOVE_QUOTA_SINCE = 3
+"""The first version that knows THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def refused(topic: CreatePartitionsRequest.Topic, code: int) -> CreatePartitionsResponse.Topic:
@@ -32,6 +36,7 @@ def refused(topic: CreatePartitionsRequest.Topic, code: int) -> CreatePartitions
 async def create_partitions(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
     """Add partitions to each topic; each has its own outcome."""
     services = context.services
+    mutations = Mutations(context, strict_since=REFUSED_ABOVE_QUOTA_SINCE)
     times_named = Counter(wish.name for wish in request.topics)
     room = topic_plans.MAX_NEW_PARTITIONS
     outcomes: dict[str, KafkaError | None] = {}
@@ -47,13 +52,14 @@ async def create_partitions(request: CreatePartitionsRequest, context: Context) 
                 raise UnknownTopicOrPartition("there is no topic of this name")
             assignment = None if wish.assignments is None else [assigned.broker_ids for assigned in wish.assignments]
             new = topic_plans.plan_partitions(services, topic, wish.count, assignment, room)
+            mutations.record(len(new))
             room -= len(new)
             if not request.validate_only:
                 await topics.add_partitions(services, topic, new)
             outcomes[wish.name] = None
         except KafkaError as error:
             outcomes[wish.name] = error
-    return CreatePartitionsResponse(
+    answer = CreatePartitionsResponse(
         results=[
             CreatePartitionsResponse.Topic(
                 name=name,
@@ -63,3 +69,4 @@ async def create_partitions(request: CreatePartitionsRequest, context: Context) 
             for name, error in outcomes.items()
         ]
     )
+    return mutations.throttle(answer)

@@ -15,6 +15,7 @@ from ..api.registry import handles
 from ..api.request_context import Context
 from ..controller import topic_plans, topics
 from ..controller.topology import Topic
+from ..quotas.mutations import Mutations
 from ..security.guarding import Call
 from ..security.permission_kinds import each, suffices
 from ..security.resources import AclOperation, ResourceType
@@ -22,6 +23,9 @@ from ..settings.setting_descriptions import topic_settings
 
 DESCRIBED_SINCE = 5
 """The first version whose answer has partitions, replicas and settings of the new topic (KIP-525)."""
+
+REFUSED_ABOVE_QUOTA_SINCE = 6
+"""The first version that knows THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 UNKNOWN_COUNT = -1
 """The partitions and replicas of a created topic in the answer to a client that may not see its settings."""
@@ -61,7 +65,8 @@ async def guard(call: Call) -> CreateTopicsResponse:
 )
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Plan every topic, create the planned ones together, and answer for each."""
-    outcomes = await _plan_all(request, context)
+    mutations = Mutations(context, strict_since=REFUSED_ABOVE_QUOTA_SINCE)
+    outcomes = await _plan_all(request, context, mutations)
     planned = [outcome for outcome in outcomes.values() if isinstance(outcome, Topic)]
     if not request.validate_only:
         try:
@@ -69,10 +74,13 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
                 outcomes[topic.name] = TopicAlreadyExists("another request created it at the same time")
         except KafkaError as error:
             outcomes.update((topic.name, error) for topic in planned)
-    return CreateTopicsResponse(topics=[_answer(name, outcome, context) for name, outcome in outcomes.items()])
+    answers = [_answer(name, outcome, context) for name, outcome in outcomes.items()]
+    return mutations.throttle(CreateTopicsResponse(topics=answers))
 
 
-async def _plan_all(request: CreateTopicsRequest, context: Context) -> dict[str, Topic | KafkaError]:
+async def _plan_all(
+    request: CreateTopicsRequest, context: Context, mutations: Mutations
+) -> dict[str, Topic | KafkaError]:
     """By name, the topic to create or the reason not to."""
     times_named = Counter(wish.name for wish in request.topics)
     room = topic_plans.MAX_NEW_PARTITIONS
@@ -91,6 +99,7 @@ async def _plan_all(request: CreateTopicsRequest, context: Context) -> dict[str,
                 configs={config.name: config.value for config in wish.configs},
                 room=room,
             )
+            mutations.record(len(topic.partitions))
         except KafkaError as error:
             outcomes[wish.name] = error
         else:

@@ -22,6 +22,7 @@ from ..api.request_context import Context
 from ..controller import topics
 from ..controller.controller import Controller
 from ..controller.topology import Topic
+from ..quotas.mutations import Mutations
 from ..security.guarding import Call
 from ..security.permission_kinds import each, suffices
 from ..security.resources import AclOperation, ResourceType
@@ -29,6 +30,9 @@ from ..security.resources import AclOperation, ResourceType
 IDS_SINCE = 6
 DELETION_DISABLED_SINCE = 3
 """The first version that knows TOPIC_DELETION_DISABLED (KIP-322)."""
+
+REFUSED_ABOVE_QUOTA_SINCE = 5
+"""The first version that knows THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 _TOPICS_A_TURN = 1000
 """Topics looked up before other requests get the loop."""
@@ -75,12 +79,20 @@ async def delete_topics(request: DeleteTopicsRequest, context: Context) -> Delet
     wishes = _wishes(request, context.version)
     outcomes = await _find_all(wishes, context)
     controller = context.services.controller
+    mutations = Mutations(context, strict_since=REFUSED_ABOVE_QUOTA_SINCE)
+    for wish, outcome in outcomes.items():
+        if isinstance(outcome, Topic):
+            try:
+                mutations.record(len(outcome.partitions))
+            except KafkaError as error:
+                outcomes[wish] = error
     found = [topic for topic in outcomes.values() if isinstance(topic, Topic) and controller.topic_by_id(topic.id)]
     try:
         await topics.delete_all(context.services, found)
     except KafkaError as error:
         outcomes.update((wish, error) for wish, outcome in outcomes.items() if isinstance(outcome, Topic))
-    return DeleteTopicsResponse(responses=[_answer(wish, outcome) for wish, outcome in outcomes.items()])
+    answers = [_answer(wish, outcome) for wish, outcome in outcomes.items()]
+    return mutations.throttle(DeleteTopicsResponse(responses=answers))
 
 
 def _wishes(request: DeleteTopicsRequest, version: int) -> list[Wish]:

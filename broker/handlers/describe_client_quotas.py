@@ -1,5 +1,4 @@
-"""DescribeClientQuotas, versions 0 and 1 (KIP-546): list the quotas that AlterClientQuotas has stored. They have no
-effect here."""
+"""DescribeClientQuotas, versions 0 and 1 (KIP-546): list the quotas that AlterClientQuotas has set."""
 
 from __future__ import annotations
 

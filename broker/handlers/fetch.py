@@ -58,6 +58,7 @@ class GuardedContext(Context):
     def __init__(self, context: Context, access: FetchAccess) -> None:
         super().__init__(context.services, context.connection, context.version, context.client_id)
         self.access = access
+        self.charge = context.charge
 
 
 async def guard(call: Call) -> Any:
@@ -112,8 +113,10 @@ async def _fetch_named(request: FetchRequest, reader: Reader, context: Context) 
             await context.wait_for_change(delayed, request.max_wait_ms)
     limit = max_bytes(request, context)
     answers = read_at_once(wanted, limit) or await read_all(wanted, limit)
-    count_fetched(context.services.metrics, wanted, answers)
     result = response(wanted, answers, context.version)
+    if context.charge is not None and context.charge.is_over(result):
+        return context.charge.empty_fetch()
+    count_fetched(context.services.metrics, wanted, answers)
     if request.session_epoch == INITIAL_EPOCH:
         session = context.services.fetch_sessions.create(wanted, reader)
         if session is not None:
@@ -142,6 +145,10 @@ async def _continue_session(request: FetchRequest, reader: Reader, context: Cont
         sessions.check_accepted(session, request.session_epoch)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
+    if context.charge is not None and context.charge.is_over(
+        response(*session.news_in(wanted, answers), context.version)
+    ):
+        return context.charge.empty_fetch(session.id)
     count_fetched(context.services.metrics, wanted, answers)
     result = response(*session.changed_since_sent(wanted, answers), context.version)
     result.session_id = session.id

@@ -21,6 +21,7 @@ from ..controller import topic_plans, topics
 from ..controller.topic_descriptions import described_partition, why_missing
 from ..controller.topology import Topic
 from ..network.peer_log import PeerLog
+from ..quotas.mutations import Mutations
 from ..scheduler import Turn
 from ..security.guarding import Call
 from ..security.permission_kinds import each, suffices
@@ -151,11 +152,13 @@ async def _by_name(names: list[str], request: MetadataRequest, context: Context)
 async def _create(names: list[str], context: Context) -> None:
     """Create the topics that can be created. The others stay unknown, as in Kafka; the log has the reason."""
     services = context.services
+    mutations = Mutations(context, strict_since=0)
     planned: list[Topic] = []
     room = topic_plans.MAX_NEW_PARTITIONS
     for turn, name in enumerate(names, 1):
         try:
             topic = topic_plans.plan_missing(services, name, room=room)
+            mutations.record(len(topic.partitions))
         except KafkaError as error:
             peer_log.warning("topic %s cannot be created automatically: %s", name, error.message)
         else:

@@ -66,6 +66,10 @@ class AcceptingServer(Protocol):
 
     def register(self, connection: Connection) -> str | None: ...
 
+    def throttle_ms(self, connection: Connection) -> int: ...
+
+    def hold_ms(self, connection: Connection) -> int: ...
+
     def unregister(self, connection: Connection) -> None: ...
 
 
@@ -162,6 +166,13 @@ class Connection(asyncio.BufferedProtocol):
             self.is_closing = True
             self._transport.abort()
             return
+        throttle_ms = self.server.throttle_ms(self)
+        if throttle_ms:
+            self._stay_unserved(throttle_ms)
+            return
+        hold_ms = self.server.hold_ms(self)
+        if hold_ms:
+            self.mute(hold_ms)
         self.redirect_watch = self.server.hints.watch(self)
         if self.sasl is not None:
             self.sasl.begin()
@@ -374,7 +385,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.pause_reading()
 
-    # --- what faults do to it (broker/faults/)
+    # --- what quotas and faults do to it (broker/quotas/, broker/faults/)
 
     def mute(self, duration_ms: int) -> None:
         """Once the present request is answered, serve no other one for this long: what Kafka does to a client that it
@@ -383,6 +394,14 @@ class Connection(asyncio.BufferedProtocol):
         self._muted_until_ms = max(self._muted_until_ms, now_ms + duration_ms)
         if self._admit is None:
             self._admit, self._next_frame = self._next_frame, self._next_frame_unless_muted
+
+    def _stay_unserved(self, duration_ms: int) -> None:
+        """Serve nothing, and hang up after this time: what Kafka does where an address makes too many connections
+        (KIP-612)."""
+        self.is_closing = True
+        self._set_reading(False)
+        timer = self.server.services.clock.call_later(duration_ms, self._transport.close, liveness=True)
+        self.when_lost(timer.cancel)
 
     def _next_frame_unless_muted(self) -> Frame | Literal[NeedData.NEED_DATA] | None:
         left_ms = self._muted_until_ms - self.server.services.clock.liveness_ms()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import AnswerError
 from ...protocol.framing import ReceiveBuffer
+from ...storage.config_key import MAX_INT
 from ..api.registry import Handler, served
 from ..clock import Timer
 from ..security.security_settings import listener_tls, sasl_settings
@@ -23,6 +24,7 @@ from .event_loop import descriptors_for_connections
 from .listeners import Listener
 
 if TYPE_CHECKING:
+    from ..quotas.rates import Rate
     from ..security.tls import Verdict
     from ..services import Services
     from .memory_transport import MemoryNetwork
@@ -92,6 +94,8 @@ class Server:
             from ..security.guarding import guarded
 
             self.handlers = guarded(self.handlers, services.authorizer)
+        self._creations: Rate | None = None
+        """How many connections a second were made, where there is a limit."""
         self.max_request_bytes: int = services.config.current.socket_request_max_bytes
         self.advertised = AdvertisedAddresses(services, self.listeners)
         self.hints = ClientHints(services.clock, self.advertised.address_for)
@@ -271,6 +275,30 @@ class Server:
         if self._per_host[host] > limit:
             return f"max.connections.per.ip is {limit}"
         return None if self.gate is None else self.gate(connection)
+
+    def throttle_ms(self, connection: Connection) -> int:
+        """If the address of a new connection makes too many of them, after how many milliseconds this one is to be
+        closed; else 0. Brokers of this process, which come from no port, are not counted."""
+        quotas, (host, port) = self.services.quotas, connection.peer
+        if quotas is None or not port:
+            return 0
+        return quotas.connection_throttle_ms(host, self.services.clock.liveness_ms())
+
+    def hold_ms(self, connection: Connection) -> int:
+        """How long a new connection has to wait until it is served, if more of them come than
+        `max.connection.creation.rate`; else 0."""
+        config = self.services.config.current
+        most = config.max_connection_creation_rate
+        if most == MAX_INT or not connection.peer[1]:
+            return 0
+        from ..quotas.rates import Rate, Windows  # most brokers have no such limit
+
+        if self._creations is None:
+            self._creations = Rate(Windows(config.quota_window_num, config.quota_window_size_seconds * 1000))
+        now_ms = self.services.clock.liveness_ms()
+        self._creations.record(1, now_ms)
+        # Kafka lets one pass each window where the rate is 0.
+        return self._creations.throttle_ms(most or 1 / config.quota_window_size_seconds, now_ms)
 
     def unregister(self, connection: Connection) -> None:
         self.connections.pop(connection, None)

@@ -175,6 +175,13 @@ class FetchSession:
             self._put_back(wanted, answer)
         return sent, changed
 
+    def news_in(
+        self, read: Iterable[FetchPartition], answers: Iterable[FetchedData]
+    ) -> tuple[list[FetchPartition], list[FetchedData]]:
+        """What `changed_since_sent` returns; nothing counts as answered."""
+        news = [pair for pair in zip(read, answers, strict=True) if _is_news(*pair)]
+        return [wanted for wanted, _ in news], [answer for _, answer in news]
+
     def _put_back(self, wanted: FetchPartition, answer: FetchedData) -> None:
         if wanted not in self.pending:  # it was forgotten while it was read
             return
@@ -193,21 +200,27 @@ class FetchSession:
 
 
 def _note_sent(wanted: FetchPartition, answer: FetchedData) -> bool:
-    """Count it as told; False if there is nothing new: no records, no error, no offsets that the reader does not
-    know."""
-    partition = wanted.partition
-    if answer.error_code or partition is None:
+    """Count it as told; False if there is nothing new."""
+    is_news = _is_news(wanted, answer)
+    if answer.error_code or wanted.partition is None:
         wanted.sent_high_watermark = -1  # so that recovery is told
+    else:
+        log = wanted.partition.log
+        wanted.sent_high_watermark, wanted.sent_log_start_offset = log.high_watermark, log.log_start_offset
+    return is_news
+
+
+def _is_news(wanted: FetchPartition, answer: FetchedData) -> bool:
+    """Whether there are records, an error, or offsets that the reader does not know."""
+    if answer.error_code or wanted.partition is None:
         return True
-    log = partition.log
-    is_new = (
+    log = wanted.partition.log
+    return (
         log.high_watermark != wanted.sent_high_watermark
         or log.log_start_offset != wanted.sent_log_start_offset
         or bool(answer.records)
         or answer.is_urgent
     )
-    wanted.sent_high_watermark, wanted.sent_log_start_offset = log.high_watermark, log.log_start_offset
-    return is_new
 
 
 def _is_at_rest(wanted: FetchPartition) -> bool:

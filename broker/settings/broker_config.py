@@ -119,8 +119,16 @@ class BrokerConfig(BrokerGroupSettings):
         "Other limits than that for single addresses: address:limit, comma-separated. Names are not looked up.",
         dynamic=CLUSTER_WIDE)
     max_connection_creation_rate: int = key(INT, MAX_INT, at_least(0),
-        "How many connections are accepted a second.",
-        dynamic=CLUSTER_WIDE, no_effect="there are no quotas")
+        "How many connections a second are served, over the windows of quotas; further ones wait (KIP-612).",
+        dynamic=CLUSTER_WIDE, differs="Kafka does not accept those that wait, and takes a rate for a listener, too")
+    quota_window_num: int = key(INT, 11, at_least(1),
+        "The samples over which quotas of clients are measured.")
+    quota_window_size_seconds: int = key(INT, 1, at_least(1),
+        "How long each of them is.")
+    controller_quota_window_num: int = key(INT, 11, at_least(1),
+        "The samples over which controller_mutation_rate is measured: so much may be used at once.")
+    controller_quota_window_size_seconds: int = key(INT, 1, at_least(1),
+        "How long each of them is.")
     num_network_threads: int = key(INT, 3, at_least(1),
         "Threads that read requests and write answers.",
         dynamic=CLUSTER_WIDE, no_effect=ONE_LOOP)

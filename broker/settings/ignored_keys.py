@@ -46,8 +46,8 @@ FAMILIES = (
         """),
     ),
     Family(
-        "there are no quotas",
-        ("quota.", "replication.quota.", "alter.log.dirs.", "client.quota."),
+        "quotas are of clients, none of replication",
+        ("replication.quota.", "alter.log.dirs."),
         _names("""
             leader.replication.throttled.rate follower.replication.throttled.rate
             replica.alter.log.dirs.io.max.bytes.per.second
@@ -78,7 +78,7 @@ FAMILIES = (
     ),
     Family(
         "no Java classes are loaded",
-        ("config.providers", "confluent."),
+        ("config.providers", "confluent.", "client.quota."),
         _names("alter.config.policy.class.name create.topic.policy.class.name group.share.persister.class.name"),
     ),
     Family("there is one log directory", (), _names("cordoned.log.dirs")),
@@ -86,6 +86,7 @@ FAMILIES = (
         "they are of releases before 4.0; the formats of records are told from each other batch by batch",
         (),
         _names("""
+            quota.producer.default quota.consumer.default
             log.message.downconversion.enable log.message.format.version log.message.timestamp.difference.max.ms
         """),
     ),

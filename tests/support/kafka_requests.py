@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+)
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
@@ -15,6 +20,9 @@ from support.until import until
 from support.wire import Wire
 
 NO_ID = uuid.UUID(int=0)
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: type and name of each part, None for the default name."""
 
 
 def create_topics(*topics: dict[str, Any], validate_only: bool = False, timeout_ms: int = 10_000) -> Any:
@@ -129,6 +137,19 @@ def delete_records(topic: str, *entries: tuple[int, int], timeout_ms: int = 5_00
         Topic.DeleteRecordsPartition(partition_index=partition, offset=offset) for partition, offset in entries
     ]
     return DeleteRecordsRequest(topics=[Topic(name=topic, partitions=partitions)], timeout_ms=timeout_ms)
+
+
+def alter_client_quotas(key: str, values: Mapping[Entity, float | None]) -> Any:
+    """Set one kind of quota for entities; None removes it."""
+    Entry = AlterClientQuotasRequest.EntryData
+    entries = [
+        Entry(
+            entity=[Entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            ops=[Entry.OpData(key=key, value=value or 0.0, remove=value is None)],
+        )
+        for entity, value in values.items()
+    ]
+    return AlterClientQuotasRequest(entries=entries, validate_only=False)
 
 
 def metadata(*topics: str | uuid.UUID, everything: bool = False, auto_create: bool = False) -> Any:

@@ -145,6 +145,8 @@ def connection_on(transport: Socket) -> Connection:
         is_closed=False,
         register=lambda connection: None,
         unregister=lambda connection: None,
+        throttle_ms=lambda connection: 0,
+        hold_ms=lambda connection: 0,
     )
     connection = Connection(cast(Any, server), cast(Any, SimpleNamespace(sasl=None, tls=None)))
     transport.protocol = connection

@@ -47,6 +47,8 @@ class RecordingTransport:
 class FedConnection:
     """A client named `name`, connected to a broker."""
 
+    client_id = "fed"
+
     def __init__(self, broker: BrokerServer, name: str, written: list[tuple[str, bytes]]) -> None:
         self.transport = RecordingTransport(name, written)
         self.connection = Connection(broker.server, Listener("PLAINTEXT", "127.0.0.1", 9092))
@@ -56,7 +58,7 @@ class FedConnection:
         """Have requests, each in a version, arrive in one piece."""
         frames = []
         for request, version in requests:
-            content = RequestHeader(request.api_key, version, 7, "fed").encode(request.header_version(version))
+            content = RequestHeader(request.api_key, version, 7, self.client_id).encode(request.header_version(version))
             content += b"".join(map(bytes, request.encode(version)))
             frames.append(len(content).to_bytes(4, "big") + content)
         rest = memoryview(b"".join(frames))
