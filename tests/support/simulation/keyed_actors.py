@@ -30,13 +30,13 @@ KEYS = [b"%d" % number for number in range(5)]
 
 
 class Written(NamedTuple):
-    """The last acknowledged record of a key."""
+    """The last record of a key that was acknowledged."""
 
     offset: int
     value: bytes | None
     """None for a tombstone."""
     time_ms: int
-    """When it was acknowledged, in log time."""
+    """When it was sent first, in log time."""
 
 
 class KeyedWriter(Producer):
@@ -46,6 +46,8 @@ class KeyedWriter(Producer):
         super().__init__(name, world)
         self._sequence = 0
         self.last: dict[bytes, Written] = {}
+        self.tombstones: dict[bytes, list[int]] = {}
+        """When the tombstones of a key were sent, acknowledged or not, in log time."""
 
     async def act(self) -> None:
         await self.write(self.random.choice(KEYS), is_tombstone=self.random.random() < 0.3)
@@ -59,12 +61,15 @@ class KeyedWriter(Producer):
         record = Record(0, self.world.clock.now_ms(), key, value)
         batch = build_batch([record], producer_id=self._producer_id, producer_epoch=0, base_sequence=self._sequence)
         self._sequence += 1
+        began_ms = self.world.clock.now_ms()
+        if is_tombstone:
+            self.tombstones.setdefault(key, []).append(began_ms)
         try:
             offset = await self.until_it_works(f"{value!r} to {KEYED}", lambda: self.produce(KEYED, bytes(batch)))
         except OutOfOrderSequenceNumber as error:
             raise Violation(f"{self.name}: {KEYED}: {error!r}") from error
         self.world.history.say(f"{self.name}: {key!r} is {value!r} at {offset}")
-        self.last[key] = Written(offset, value, self.world.clock.now_ms())
+        self.last[key] = Written(offset, value, began_ms)
 
 
 class KeyedReader(Producer):
@@ -98,7 +103,9 @@ class KeyedReader(Producer):
         for key, written in expected.items():
             offset, value = found.get(key, (-1, None))
             if offset < written.offset:
-                if written.value is None and offset < 0 and now_ms >= written.time_ms + RETENTION_MS:
+                sent = [sent_ms for writer in self._writers for sent_ms in writer.tombstones.get(key, ())]
+                is_old = any(written.time_ms <= sent_ms <= now_ms - RETENTION_MS for sent_ms in sent)
+                if is_old and (offset < 0 or written.offset < self.world.unsure_below):
                     continue
                 raise Violation(f"{self.name}: {key!r} is {value!r} at {offset}, and was {written} before")
             if offset == written.offset and value != written.value:

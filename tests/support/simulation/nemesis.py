@@ -14,6 +14,7 @@ from kmini.broker.local_cluster import LocalCluster
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from kmini.storage.filesystem.faults import Faults
+from support.simulation.keyed_actors import KEYED
 from support.simulation.loop import SimulatedNetwork, simulated_loop
 from support.simulation.world import World
 
@@ -193,6 +194,7 @@ class Nemesis:
         if node_id is None:
             return ""
         seed = self.random.randrange(1 << 30)
+        self._is_unsure_of_tombstones()
         await self._end(node_id)
         self._world.filesystems[node_id] = self._world.filesystems[node_id].crash(seed, Disk(self.random))
         return f"{node_id} loses power"
@@ -385,7 +387,15 @@ class Nemesis:
 
     # --- time
 
+    def _is_unsure_of_tombstones(self) -> None:
+        """Some replica may come to a tombstone of the compacted topic when that has gone."""
+        ends = [offsets.log_end_offset for offsets in self._cluster.replica_offsets(KEYED).values()]
+        self._world.unsure_below = max([self._world.unsure_below, *ends])
+
     async def _move_log_time(self) -> str:
+        ends = {offsets.log_end_offset for offsets in self._cluster.replica_offsets(KEYED).values()}
+        if len(ends) > 1 or len(self._cluster.brokers) < len(self._world.addresses):
+            self._is_unsure_of_tombstones()
         duration_ms = self.random.choice((60_000, 1_800_000, 7_200_000))
         await self._world.clock.advance(duration_ms)
         return f"log time moves by {duration_ms // 60_000} min"
