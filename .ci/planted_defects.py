@@ -4,6 +4,7 @@
     .venv/bin/python .ci/planted_defects.py NAME …        # only these defects
     .venv/bin/python .ci/planted_defects.py --list        # where each defect goes; no test runs
     .venv/bin/python .ci/planted_defects.py --wide NAME   # with all tests below the folders of the named tests
+    .venv/bin/python .ci/planted_defects.py --simulate 1-200 NAME …  # the first simulated history that breaks a promise
 
 Each defect is a change of one or two lines that a careless maintainer could make. The tool finds the place by a piece
 of code, not by a path, because modules move: the piece occurs exactly once in the folders of `SEARCHED`, or once in the
@@ -682,12 +683,38 @@ def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
         return escaped
 
 
+def simulate_all(defects: list[Defect], seeds: str) -> list[str]:
+    """Play the histories of tests/simulate.py with each defect; the names of those that break no promise."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as directory:
+        tree, site = Path(directory, "tree"), Path(directory, "site")
+        copy_tree(tree)
+        link_package(tree, site)
+        check_imports(tree, site)
+        command = [sys.executable, "tests/simulate.py", seeds, "--stop"]
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        escaped = []
+        for defect in defects:
+            path, text = plant(defect, tree)
+            try:
+                run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+            finally:
+                write_module(path, text)
+            said = run.stdout.splitlines()
+            if run.returncode not in (0, 1) or not said:
+                raise SystemExit(f"{' '.join(command)} could not run: {run.stdout[-2000:]}{run.stderr[-2000:]}")
+            if run.returncode == 0:
+                escaped.append(defect.name)
+            print(f"{'ESCAPED' if run.returncode == 0 else 'caught':8}{defect.name}: {said[-1]}", flush=True)
+        return escaped
+
+
 def main() -> int:
     """Run as the module's text says."""
     parser = argparse.ArgumentParser(description="Plant defects, one at a time, and see whether tests catch them.")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true", help="say where each defect goes; run nothing")
     parser.add_argument("--wide", action="store_true", help="run all tests below the folders of the named ones")
+    parser.add_argument("--simulate", metavar="SEEDS", help="play these histories instead of the tests")
     arguments = parser.parse_args()
     defects = chosen(arguments.names)
     try:
@@ -703,7 +730,10 @@ def main() -> int:
         for defect, place in zip(defects, places, strict=True):
             print(f"{place.path.relative_to(TREE)}: {defect.name}: {defect.rule}")
         return 0
-    escaped = try_all(defects, is_wide=arguments.wide)
+    if arguments.simulate:
+        escaped = simulate_all(defects, arguments.simulate)
+    else:
+        escaped = try_all(defects, is_wide=arguments.wide)
     print(f"{len(defects) - len(escaped)} of {len(defects)} caught")
     return 1 if escaped else 0
 

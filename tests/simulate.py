@@ -38,8 +38,8 @@ def play_quietly(seed: int) -> tuple[int, Outcome | None]:
         return seed, None
 
 
-def run(seeds: Sequence[int]) -> int:
-    """Play many histories. The exit status."""
+def run(seeds: Sequence[int], *, stops: bool = False) -> int:
+    """Play many histories, or those up to the first that fails. The exit status."""
     began_s, simulated_s = time.monotonic(), 0.0
     met: Counter[tuple[str, str]] = Counter()
     failing = []
@@ -48,6 +48,9 @@ def run(seeds: Sequence[int]) -> int:
             if outcome is None:
                 failing.append(seed)
                 print(f"seed {seed} breaks a promise", flush=True)
+                if stops:
+                    processes.shutdown(cancel_futures=True)
+                    return 1
             else:
                 met += outcome.met
                 simulated_s += outcome.simulated_s
@@ -87,12 +90,13 @@ def table(met: Counter[tuple[str, str]]) -> str:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", help="a seed, or the first and the last one as 1-1000")
+    parser.add_argument("--stop", action="store_true", help="at the first history that breaks a promise")
     parser.add_argument("--steps", help="only these steps of the nemesis: 3,7, or none")
     parser.add_argument("--actors", help="only these clients: p1,d1")
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
     if last:
-        return run(range(int(first), int(last) + 1))
+        return run(range(int(first), int(last) + 1), stops=options.stop)
     steps = None if options.steps is None else [int(step) for step in options.steps.split(",") if step != "none"]
     actors = None if options.actors is None else options.actors.split(",")
     logging.disable(logging.CRITICAL)
