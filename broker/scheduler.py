@@ -1,4 +1,7 @@
-"""Periodic and deferred tasks of the broker, and blocking work that must not hold the loop."""
+"""Periodic and deferred tasks of the broker, and blocking work that must not hold the loop.
+
+`clock.py` has the timers under them, and runs what falls due when a test moves the time.
+"""
 
 import asyncio
 import logging

@@ -11,7 +11,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import InvalidPartitions, InvalidReplicationFactor
 from ...protocol.messages.describe_configs import BROKER, GROUP, TOPIC
 from ...protocol.uuids import random_uuid
 from ...storage.data_directory import NotADataDirectory, prepare_data_directory
@@ -21,7 +20,7 @@ from ...storage.log_dir_files import CorruptMetadata, read_meta_properties
 from ..scheduler import PausedTasks
 from ..security.acls import AclBinding, AclIndex
 from .database import CLIENT_QUOTA, ControllerDatabase, ControllerError, Stored
-from .placement import place, racks_of
+from .placement import check_replication, place, racks_of
 from .topology import NO_LEADER, BrokerRegistration, PartitionState, Topic
 
 if TYPE_CHECKING:
@@ -183,14 +182,7 @@ class Controller:
 
         Raises InvalidPartitions or InvalidReplicationFactor.
         """
-        if partitions < 1:
-            raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
-        if replication_factor < 1:
-            raise InvalidReplicationFactor(f"a topic has at least 1 replica, not {replication_factor}")
-        if replication_factor > len(self._brokers):
-            raise InvalidReplicationFactor(
-                f"{replication_factor} replicas need as many brokers; {len(self._brokers)} registered"
-            )
+        check_replication(partitions, replication_factor, len(self._brokers))
         if first is None:
             first, self._turn = self._turn, self._turn + partitions
         racks = racks_of((broker.node_id, broker.rack) for broker in self._brokers.values())

@@ -8,6 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ...protocol.errors import InvalidPartitions, InvalidReplicationFactor
+
+
+def check_replication(partitions: int, replication_factor: int, brokers: int) -> None:
+    """Raise InvalidPartitions or InvalidReplicationFactor unless these brokers can have so many replicas."""
+    if partitions < 1:
+        raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
+    if replication_factor < 1:
+        raise InvalidReplicationFactor(f"a topic has at least 1 replica, not {replication_factor}")
+    if replication_factor > brokers:
+        raise InvalidReplicationFactor(f"{replication_factor} replicas need as many brokers; {brokers} registered")
+
 
 def racks_of(brokers: Iterable[tuple[int, str | None]]) -> list[list[int]]:
     """Node ids by rack, given brokers with their racks; those without one are a rack of their own."""

@@ -147,7 +147,8 @@ class CommittedOffsets:
         return bool(self._pending)
 
     def is_pending(self, topic_partition: TopicPartition) -> bool:
-        """Whether an open transaction may replace this offset."""
+        """Whether an open transaction may replace this offset. OffsetFetch with `require_stable` answers
+        UNSTABLE_OFFSET_COMMIT then (`handlers/offset_fetch.py`)."""
         return any(topic_partition in offsets for offsets in self._pending.values())
 
     @property

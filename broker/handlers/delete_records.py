@@ -2,7 +2,8 @@
 
 Apache Kafka leaves the files and the checkpoint to periodic tasks. Here the request removes whole segments below the
 new log start offset, and the offset is in the checkpoint file before the answer: deleted records stay deleted after a
-kill.
+kill. What an offset means (-1 is the high watermark) and which are refused: `Partition.delete_records`
+(`replication/partition.py`).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """Scan a segment file into Arrow batches: records of every magic and codec, and damage as rows.
 
 The scan reads only, needs no Spark, and its memory does not grow with the file: one chunk of it, or one batch if that
-is larger, and one Arrow batch.
+is larger, and one Arrow batch. Records of aborted transactions are left out: `readable_range.py` finds these, and
+`protocol/records/kernels/hidden_batches.py` their batches.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ FOUND = (214, 223)
 
 214, 223: a move of log time aborted open transactions once another broker coordinated them."""
 
-SEEDS = [*(range(1, 1_001) if os.environ.get("KMINI_SOAK") else range(1, 41)), *FOUND]
+SEEDS = [*(range(1, 1_001) if os.environ.get("KMINI_SOAK") else range(1, 25)), *FOUND]
 
 
 @pytest.mark.deep

@@ -6,7 +6,20 @@ from collections import Counter
 
 import pytest
 
-from kmini.broker.controller.placement import place, racks_of
+from kmini.broker.controller.placement import check_replication, place, racks_of
+from kmini.protocol.errors import InvalidPartitions, InvalidReplicationFactor
+
+
+def test_a_replication_factor_above_the_number_of_brokers_is_refused() -> None:
+    check_replication(1, 3, 3)
+    for replication_factor in (0, 4):
+        with pytest.raises(InvalidReplicationFactor):
+            check_replication(1, replication_factor, 3)
+
+
+def test_a_topic_without_partitions_is_refused() -> None:
+    with pytest.raises(InvalidPartitions):
+        check_replication(0, 1, 3)
 
 
 def test_without_racks_each_partition_begins_one_broker_further() -> None:

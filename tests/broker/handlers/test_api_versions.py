@@ -71,7 +71,8 @@ async def test_features_tell_the_release_and_nothing_that_is_not_served(broker: 
     assert answer.finalized_features_epoch >= 0
 
 
-def test_an_unknown_version_is_answered_in_version_0_with_the_one_range_that_matters() -> None:
+def test_the_answer_to_an_unknown_version_has_the_one_range_that_matters() -> None:
+    """`network/test_dispatch.py` tests that it is sent, and in version 0."""
     answer = ApiVersionsResponse.decode(b"".join(unsupported_version_answer(HANDLERS).encode(0)), 0)
     assert answer.error_code == UnsupportedVersion.code
     assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]

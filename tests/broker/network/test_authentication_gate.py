@@ -1,4 +1,7 @@
-"""The authentication gate: which requests of a connection are admitted before the client has authenticated."""
+"""The authentication gate: which requests of a connection are admitted before the client has authenticated.
+
+`tests/broker/security/test_sasl.py` has the end of a session and its renewal (KIP-368).
+"""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ class World:
         """Since when nothing harms the cluster any more, in the loop's time."""
         self.lull_until_s = 0.0
         self.unsure_below = 0
-        """Below this offset of the compacted topic old tombstones are not looked for. As in Apache Kafka, a replica that
-        comes to a tombstone later than `delete.retention.ms` does not find it, and keeps the value before it."""
+        """Below this offset of the compacted topic old tombstones are not looked for. As in Apache Kafka, a replica
+        that comes to a tombstone later than `delete.retention.ms` does not find it, and keeps the value before it."""
         self.acts = 0
         """Acts of clients since the last step of the nemesis."""
         self.promises = Promises(TopicPartition(TOPIC, number) for number in range(partitions))

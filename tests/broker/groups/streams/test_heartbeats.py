@@ -1,5 +1,7 @@
-"""Heartbeats of streams groups: joining, the initial delay, tasks that move, fences, leaving. They are the tests of
-`broker/groups/streams/member_steps.py`, too."""
+"""Heartbeats of streams groups: joining, the initial delay, tasks that move, fences, leaving.
+
+`test_member_steps.py` has the statuses and the checks of the topology.
+"""
 
 from __future__ import annotations
 
