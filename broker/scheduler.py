@@ -38,8 +38,13 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":
     except Exception as error:
         done.set_exception(error)
     else:
-        return loop.create_task(resume(coroutine, awaited))
+        return loop.create_task(_go_on(coroutine, awaited))
     return done
+
+
+async def _go_on(coroutine: Coroutine[Any, Any, T], awaited: Any) -> T:
+    """What `resume` does, as a task takes it: since Python 3.12 none takes a coroutine that is a generator."""
+    return await resume(coroutine, awaited)
 
 
 @types.coroutine

@@ -1,6 +1,7 @@
 """Shared writes, periodic tasks, and work that is begun at once."""
 
 import asyncio
+import inspect
 import threading
 
 import pytest
@@ -208,3 +209,18 @@ async def test_work_that_was_begun_can_be_cancelled() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_task_that_waits_is_a_coroutine_that_every_python_takes() -> None:
+    """Since Python 3.12 asyncio takes no coroutine that is a generator."""
+    over = asyncio.Event()
+
+    async def wait() -> int:
+        await over.wait()
+        return 7
+
+    task = run_now(wait())
+    assert isinstance(task, asyncio.Task)
+    assert inspect.iscoroutine(task.get_coro())
+    over.set()
+    assert await task == 7
