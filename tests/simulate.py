@@ -31,7 +31,7 @@ MOST_SHOWN = 3
 
 def play_quietly(seed: int) -> tuple[int, Outcome | None]:
     """The outcome of a history, without its lines; None if it breaks a promise."""
-    logging.disable(logging.CRITICAL)
+    logging.lastResort = None
     try:
         return seed, play(seed)._replace(lines=[])
     except Violation:
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
         return run(range(int(first), int(last) + 1), stops=options.stop)
     steps = None if options.steps is None else [int(step) for step in options.steps.split(",") if step != "none"]
     actors = None if options.actors is None else options.actors.split(",")
-    logging.disable(logging.CRITICAL)
+    logging.lastResort = None  # a history says what is worth knowing
     try:
         outcome = play(int(first), steps=steps, actors=actors)
     except Violation as error:

@@ -1,4 +1,5 @@
-"""What a fault rule does to a request, a connection or the disk, as data.
+"""What a fault rule does to a request, a connection or the disk, as data. `faulted_request.py` does it to requests, and
+`active_rules.py` to connections and the disk.
 
 An act is made by its class or from JSON: an object whose first key is the name of the act, with its main value, beside
 the options: `{"delay": "200ms", "jitter": "50ms"}`, `{"disconnect": true, "applied": true}`. Durations are kept in

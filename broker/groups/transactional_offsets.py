@@ -1,7 +1,8 @@
 """Offsets that transactions commit: written to `__consumer_offsets` as part of a transaction, pending until it ends.
 
 The marker that ends the transaction in a partition of that topic decides for all groups in the partition. Of several
-commits of an offset, plain or transactional, the one written last counts.
+commits of an offset, plain or transactional, the one written last counts. `committed_offsets.py` knows which are
+pending, and `../handlers/offset_fetch.py` what a client is told of them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A setting has places: what was set for the topic or the group, for this broker while it ran, for all brokers while they
 ran, what the broker was started with, and Kafka's default, the strongest first. Within one of them a finer unit is
-stronger: log.retention.ms than log.retention.hours.
+stronger: log.retention.ms than log.retention.hours. A secret's value is left out by `ConfigKey.text`
+(`storage/config_key.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

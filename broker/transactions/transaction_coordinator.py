@@ -1,7 +1,7 @@
 """The transaction coordinator: requests about transactional ids, with Kafka's order of checks (KIP-98, KIP-360).
 
-`transaction_states.py` holds what depends on the state, as tables, `producer_epochs.py` what depends on the epoch, and
-`time_outs.py` what depends on the clock.
+`transaction_states.py` holds what depends on the state, as tables, `producer_epochs.py` what depends on the epoch and
+what InitProducerId does, and `time_outs.py` what depends on the clock.
 A change is stored before it takes effect and is answered; meanwhile other changes of the id are refused with
 CONCURRENT_TRANSACTIONS.
 """

@@ -2,7 +2,8 @@
 
 Request headers: v1 names the client, v2 adds tagged fields; v2 goes with the flexible versions of a message. The client
 id keeps its old form in v2, so that a broker can read the header of a request whose version it does not know. Response
-headers: v0 is the correlation id alone, v1 adds tagged fields.
+headers: v0 is the correlation id alone, v1 adds tagged fields. Which a message has says its `header_version`
+(`../schema.py`): an answer to ApiVersions always v0.
 """
 
 from __future__ import annotations

@@ -6,12 +6,11 @@
         work(filesystem)
     after = filesystem.crash(seed)          # or .kill(): a new file system, as a restart finds it
 
-The seed decides what a power loss leaves. Of the bytes written since a file's last `sync`, for each file by itself:
-nothing, all, a part (the last write torn), or zeros of their length (Linux journals sizes before data); changes in the
-middle survive by 512-byte sectors. Of the names changed since a directory's last `sync_directory`: the first few, in
-order, as a journal keeps them; a rename within a directory is never half done. `sync` makes the bytes of a file
-durable, not its name.
-"""
+The seed decides what a power loss leaves (`memory_nodes.py`). Of the bytes written since a file's last `sync`, for each
+file by itself: nothing, all, a part (the last write torn), or zeros of their length (Linux journals sizes before data);
+changes in the middle survive by 512-byte sectors. Of the names changed since a directory's last `sync_directory`: the
+first few, in order, as a journal keeps them; a rename within a directory is never half done. `sync` makes the bytes of
+a file durable, not its name."""
 
 from __future__ import annotations
 

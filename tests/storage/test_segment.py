@@ -1,4 +1,4 @@
-"""Segment: index entries, rolling, and finding batches."""
+"""Segment: index entries, rolling, and finding batches. Reads, with a first batch that is too large: `test_log.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acts as JSON."""
+"""Acts as JSON. What they do: `test_faulted_request.py`."""
 
 from __future__ import annotations
 

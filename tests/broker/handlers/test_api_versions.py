@@ -1,4 +1,4 @@
-"""ApiVersions: the registry, told to clients."""
+"""ApiVersions: the registry, told to clients. That an unknown version is answered: `network/test_dispatch.py`."""
 
 from __future__ import annotations
 

@@ -52,6 +52,10 @@ async def test_a_reader_from_a_later_epoch_is_told_where_it_diverged(broker: Bro
     append(broker, topic, b"a")
     answer = of(await ask(broker, request(offset=1, last_fetched_epoch=0), 12))
     assert (answer.error_code, answer.diverging_epoch) == (NONE, None)
+    answer = of(await ask(broker, request(offset=5, last_fetched_epoch=0), 12))
+    assert answer.error_code == NONE
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
+    assert not answer.records
     answer = of(await ask(broker, request(offset=1, last_fetched_epoch=3), 12))
     assert answer.error_code == OffsetOutOfRange.code
 

@@ -7,10 +7,12 @@ on disk. A shorter one leaves out steps of the nemesis (`steps`) and clients (`a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import CONTROLLER, LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
@@ -85,10 +88,36 @@ def play(seed: int, *, steps: Collection[int] | None = None, actors: Collection[
         world = made
 
     try:
-        return simulate(seed, lambda: _play(seed, steps, actors, meet))
+        with _unexpected() as unexpected:
+            outcome = simulate(seed, lambda: _play(seed, steps, actors, meet))
+        if unexpected:
+            raise Violation("a broker has logged an exception:\n" + "\n".join(unexpected))
+        return outcome
     except Exception as error:
         history = "" if world is None else str(world.history)
         raise Violation(f"{error!r}\nin the history of seed {seed}:\n{history}") from error
+
+
+@contextlib.contextmanager
+def _unexpected() -> Iterator[list[str]]:
+    """The exceptions that are logged meanwhile, with their tracebacks, but for those of a disk that fails: what no part
+    of the broker has expected."""
+    found: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.exc_info and not isinstance(record.exc_info[1], (OSError, KafkaStorageError)):
+                found.append(self.format(record))
+
+    handler = Handler(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("kmini", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 async def _play(
