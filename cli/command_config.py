@@ -43,13 +43,13 @@ def read_command_config(path: str) -> dict[str, str]:
 def security_of(path: str, settings: Mapping[str, str]) -> Security:
     """Make credentials and TLS from the settings. UsageError names the wrong setting and quotes no secret."""
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
-    return Security(
-        _sasl_of(path, settings) if protocol.startswith("SASL_") else None,
-        _tls_of(path, settings) if protocol.endswith("SSL") else None,
-    )
+    return Security(_sasl_of(path, settings) if protocol.startswith("SASL_") else None, tls_of(path, settings))
 
 
-def _tls_of(path: str, settings: Mapping[str, str]) -> ssl.SSLContext:
+def tls_of(path: str, settings: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Make TLS from the settings; None without. UsageError names the wrong setting and quotes no secret."""
+    if not settings.get("security.protocol", "PLAINTEXT").upper().endswith("SSL"):
+        return None
     from kmini.client.key_stores import client_context
 
     try:

@@ -16,6 +16,8 @@ from kmini.cli.log_output import notice
 from kmini.cli.tables import show
 
 if TYPE_CHECKING:
+    import ssl
+
     from kmini.broker.journal.entries import JournalEntry
     from kmini.broker.journal.entry_selection import EntrySelection
     from kmini.trace.observer import Observer
@@ -50,6 +52,13 @@ FLUSH_S = 0.1
     "--save", metavar="FILE", type=click.Path(dir_okay=False), help="Write the exchanges to a new file as well."
 )
 @click.option("--fault", metavar="FILE", type=click.Path(dir_okay=False), help="Fault rules to apply, as a JSON list.")
+@click.option(
+    "--command-config",
+    "config",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Settings of a client, as a properties file: the proxy speaks TLS to brokers, and clients speak none to it.",
+)
 @click.option("--statistics", is_flag=True, help="At the end, print totals for each API and each client.")
 def trace(
     target: str,
@@ -62,6 +71,7 @@ def trace(
     output: str,
     save: str | None,
     fault: str | None,
+    config: str | None,
     statistics: bool,
 ) -> None:
     """Show the requests and answers that pass, between clients and any Kafka.
@@ -78,7 +88,7 @@ def trace(
     """
     selection = _selection(api, topic, client, group, errors)
     if os.path.exists(target):
-        for option, given in (("--save", save), ("--fault", fault)):
+        for option, given in (("--save", save), ("--fault", fault), ("--command-config", config)):
             if given is not None:
                 raise click.UsageError(f"{option}: {target} is a file, to which no client connects")
         _show_file(target, selection, output, statistics)
@@ -86,8 +96,9 @@ def trace(
     address = _address(target, "HOST:PORT")
     local = _address(listen if ":" in listen else f"127.0.0.1:{listen}", "--listen")
     rules = None if fault is None else _read_rules(fault)
+    tls = None if config is None else _tls(config)
     with nullcontext() if save is None else _saving(save, target) as writer:
-        _run(address, local, selection, output, writer, rules, statistics)
+        _run(address, local, selection, output, writer, rules, tls, statistics)
 
 
 # --- live
@@ -100,6 +111,7 @@ def _run(
     output: str,
     writer: TraceWriter | None,
     rules: object,
+    tls: ssl.SSLContext | None,
     statistics: bool,
 ) -> None:
     """Trace until a signal ends it; turn errors of the start into sentences."""
@@ -116,7 +128,7 @@ def _run(
                 stopping.set_exception(error)
 
         shown = _output(selection, output, failed, writer)
-        loop.run_until_complete(_serve(address, listen, shown, writer, rules, stopping))
+        loop.run_until_complete(_serve(address, listen, shown, writer, rules, tls, stopping))
     finally:
         loop.close()
     if statistics:
@@ -129,6 +141,7 @@ async def _serve(
     shown: TraceOutput,
     writer: TraceWriter | None,
     rules: object,
+    tls: ssl.SSLContext | None,
     stopping: asyncio.Future[None],
 ) -> None:
     from kmini.trace.observer import Observer
@@ -137,7 +150,7 @@ async def _serve(
 
     observer = Observer(shown.show)
     faults = None if rules is None else _faults(rules, observer)
-    proxy = Proxy(address, listen, observer, notice, faults)
+    proxy = Proxy(address, listen, observer, notice, faults, tls)
     try:
         port = await proxy.start()
     except (OSError, OverflowError) as error:
@@ -163,6 +176,18 @@ async def _serve(
             notice(sentence)
         await proxy.close()
         sys.stdout.flush()
+
+
+def _tls(path: str) -> ssl.SSLContext | None:
+    """The TLS of a client's settings. UsageError for settings that have none, or cannot be."""
+    from kmini.cli.command_config import read_command_config, tls_of
+
+    settings = read_command_config(path)
+    found = tls_of(path, settings)
+    if found is None:
+        protocol = settings.get("security.protocol", "PLAINTEXT")
+        raise click.UsageError(f"{path}: security.protocol={protocol} has no TLS, and the rest passes the proxy unread")
+    return found
 
 
 def _faults(rules: object, observer: Observer) -> ProxiedFaults:

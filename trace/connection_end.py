@@ -69,7 +69,8 @@ class ConnectionEnd(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self.has_ended = True
         self._connection.half_closed(self)
-        return True
+        assert self.transport is not None
+        return self.transport.get_extra_info("sslcontext") is None  # TLS closes both directions at once
 
     def pause_writing(self) -> None:
         self.is_write_paused = True

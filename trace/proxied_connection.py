@@ -32,6 +32,8 @@ from kmini.trace.rewriting import (
 )
 
 if TYPE_CHECKING:
+    import ssl
+
     from kmini.protocol.messages.api_versions import ApiVersionsResponse
     from kmini.protocol.schema import Request, Response
     from kmini.trace.proxied_faults import ProxiedFaults
@@ -70,6 +72,7 @@ class ProxyOf(Protocol):
 
     observer: Observer
     faults: ProxiedFaults | None
+    tls: ssl.SSLContext | None
 
     def note(self, text: str) -> None: ...
 
@@ -130,9 +133,9 @@ class ProxiedConnection:
 
     async def _connect(self) -> None:
         host, port = self.port.upstream
-        loop = asyncio.get_running_loop()
+        connecting = asyncio.get_running_loop().create_connection(lambda: self.broker, host, port, ssl=self.proxy.tls)
         try:
-            await asyncio.wait_for(loop.create_connection(lambda: self.broker, host, port), CONNECT_TIMEOUT_S)
+            await asyncio.wait_for(connecting, CONNECT_TIMEOUT_S)
         except (OSError, asyncio.TimeoutError) as error:
             reason = getattr(error, "strerror", None) or str(error) or f"no answer in {CONNECT_TIMEOUT_S:.0f} s"
             self.proxy.note(f"#{self.number} cannot reach {Address(host, port)}: {reason}")

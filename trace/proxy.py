@@ -16,6 +16,8 @@ from kmini.trace.proxied_connection import ProxiedConnection
 from kmini.trace.rewriting import Node
 
 if TYPE_CHECKING:
+    import ssl
+
     from kmini.trace.observer import Observer
     from kmini.trace.proxied_faults import ProxiedFaults
     from kmini.trace.rewriting import LocalAddress
@@ -55,9 +57,12 @@ class Proxy:
         observer: Observer,
         note: Callable[[str], None],
         faults: ProxiedFaults | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        """With `tls` the brokers are reached over TLS, and clients reach the proxy without."""
         self.observer = observer
         self.faults = faults
+        self.tls = tls
         self.note = note
         self._target = target
         self._host, self._first_port = listen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -17,6 +18,7 @@ from click.testing import Result
 
 from kmini import Broker
 from kmini.cli.output import CLOSED_PIPE
+from kmini.client import Client, Sasl, record
 from kmini.trace.trace_file import TraceWriter
 from support.exchanges import exchange
 from support.server_process import answers
@@ -94,6 +96,29 @@ def test_a_fault_of_a_file_acts_and_is_told_of(broker: Broker, tmp_path: Path) -
         assert trace.stop() == 0
     assert "ApiVersions v0 - -> closed: fault rule 'no'" in trace.output
     assert "fault rule 'no': it acted once on 1 request that it means" in trace.notices
+
+
+def test_a_client_without_tls_is_traced_in_front_of_a_broker_with_tls(tmp_path: Path) -> None:
+    async def produce(port: int, sasl: Sasl) -> int:
+        async with Client(f"127.0.0.1:{port}", sasl=sasl) as client:
+            return (await client.produce("orders", 0, [record(b"one")])).base_offset
+
+    with Broker(tls="auto", sasl="PLAIN", users={"alice": "secret-of-alice"}, topics={"orders": 1}) as secured:
+        settings = tmp_path / "client.properties"
+        settings.write_text("".join(f"{name}={value}\n" for name, value in secured.client_config("java").items()))
+        with tracing(secured, "--command-config", settings) as trace:
+            assert asyncio.run(produce(trace.port, Sasl("PLAIN", "alice", "secret-of-alice"))) == 0
+            assert trace.stop() == 0
+    assert re.search(r"Produce v\d+ kmini orders-0:1 -> ok", trace.output)
+    assert "secret-of-alice" not in trace.output + trace.notices
+
+
+def test_settings_without_tls_are_refused(run: Run, tmp_path: Path) -> None:
+    settings = tmp_path / "client.properties"
+    settings.write_text("security.protocol=SASL_PLAINTEXT\n")
+    result = run("trace", "127.0.0.1:9092", "--command-config", settings)
+    assert result.exit_code == 2
+    assert "security.protocol=SASL_PLAINTEXT has no TLS" in result.stderr
 
 
 def test_the_trace_ends_with_the_reader_of_its_output(broker: Broker) -> None:
