@@ -12,6 +12,7 @@ from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.log import PartitionLog
+from support.simulation.actor import Actor
 from support.simulation.record_actors import FETCH_VERSION, Producer
 from support.simulation.world import Violation, World
 
@@ -72,7 +73,7 @@ class KeyedWriter(Producer):
         self.last[key] = Written(offset, value, began_ms)
 
 
-class KeyedReader(Producer):
+class KeyedReader(Actor):
     """Reads the compacted topic from its beginning to its end, and looks for the last value of each key."""
 
     def __init__(self, name: str, world: World, writers: list[KeyedWriter]) -> None:
