@@ -194,6 +194,8 @@ class Clock:
         while self._running:
             # A caller that is cancelled ends its wait only.
             await asyncio.shield(asyncio.gather(*self._running, return_exceptions=True))
+            # From Python 3.12 on, tasks that are done already are gathered without a turn for what forgets them.
+            await asyncio.sleep(0)
 
 
 class MovableClock(Clock):

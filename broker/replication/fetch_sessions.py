@@ -202,8 +202,8 @@ class FetchSession:
 def _note_sent(wanted: FetchPartition, answer: FetchedData) -> bool:
     """Count it as told; False if there is nothing new."""
     is_news = _is_news(wanted, answer)
-    if answer.error_code or wanted.partition is None:
-        wanted.sent_high_watermark = -1  # so that recovery is told
+    if answer.error_code or answer.diverging is not None or wanted.partition is None:
+        wanted.sent_high_watermark = -1  # recovery is told, and to a follower that truncates its log all offsets again
     else:
         log = wanted.partition.log
         wanted.sent_high_watermark, wanted.sent_log_start_offset = log.high_watermark, log.log_start_offset

@@ -336,9 +336,14 @@ class Fetcher:
         start = max(partition.log_start_offset, partition_log.log_start_offset)
         if partition.records:
             begin_with_batch(partition_log, partition)
-            partition_log.append_as_follower(
-                partition.records, now_ms=self._clock.now_ms(), leader_epoch=followed.leader_epoch
-            )
+            try:
+                partition_log.append_as_follower(
+                    partition.records, now_ms=self._clock.now_ms(), leader_epoch=followed.leader_epoch
+                )
+            except (KafkaError, OSError):
+                if partition_log.log_end_offset < start:  # it was emptied for the batch, and began at `start` before
+                    partition_log.truncate_fully_and_start_at(start)
+                raise
             self._manager.metrics.replication_bytes_in += len(partition.records)
         followed.lag = max(partition.high_watermark - partition_log.log_end_offset, 0)
         partition_log.update_high_watermark(partition.high_watermark)

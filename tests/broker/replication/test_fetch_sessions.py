@@ -43,8 +43,11 @@ def request(
     offsets: dict[int, int], *, session: int, epoch: int, forget: tuple[int, ...] = (), topic: str = "t", **options: int
 ) -> FetchRequest:
     """Fetch of partitions from offsets on."""
-    limit = options.pop("partition_max_bytes", 1 << 20)
-    asked = [Asked(partition=p, fetch_offset=offset, partition_max_bytes=limit) for p, offset in offsets.items()]
+    limit, last_epoch = options.pop("partition_max_bytes", 1 << 20), options.pop("last_fetched_epoch", -1)
+    asked = [
+        Asked(partition=p, fetch_offset=offset, partition_max_bytes=limit, last_fetched_epoch=last_epoch)
+        for p, offset in offsets.items()
+    ]
     return FetchRequest(
         **{"max_wait_ms": 0, "min_bytes": 1} | options,
         session_id=session,
@@ -83,6 +86,21 @@ async def test_a_follow_up_request_gets_only_changed_partitions(broker: BrokerSe
     append(broker, 2, b"a")
     assert told(await fetch({}, session=first.session_id, epoch=2)) == {2: [b"a"]}
     assert told(await fetch({2: 1}, session=first.session_id, epoch=3)) == {}
+
+
+async def test_a_reader_that_has_to_truncate_its_log_is_told_all_offsets_again_afterwards(
+    broker: BrokerServer, fetch: Fetch
+) -> None:
+    """It took nothing of the answer but where its log diverges. Else a follower would not learn of deletions (KIP-107),
+    and stay out of the ISR."""
+    append(broker, 0, b"a")
+    session = (await fetch({0: 1}, session=0, epoch=0)).session_id
+    diverging = await fetch({0: 5}, session=session, epoch=1, last_fetched_epoch=0)
+    assert diverging.responses[0].partitions[0].diverging_epoch is not None
+    after = await fetch({0: 1}, session=session, epoch=2, last_fetched_epoch=0)
+    assert told(after) == {0: []}
+    assert after.responses[0].partitions[0].high_watermark == 1
+    assert told(await fetch({}, session=session, epoch=3)) == {}
 
 
 async def test_records_that_are_not_taken_are_sent_again(broker: BrokerServer, fetch: Fetch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import pytest
 
@@ -12,6 +13,9 @@ from kmini.broker.local_cluster import LocalCluster
 from kmini.client import Client
 from kmini.client.connection import Connection
 from kmini.client.produce import record
+from kmini.protocol.messages.fetch import FetchResponse
+from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters
 from support.until import until_async
@@ -95,3 +99,28 @@ async def test_a_change_that_is_none_for_a_follower_leaves_it_alone(cluster: Loc
     await cluster.kill(leaving.node_id)
     assert leaving.node_id not in cluster.state(T0).isr
     assert staying.replica_manager.fetcher_manager.followed[T0] is followed
+
+
+async def test_a_log_that_cannot_take_the_batch_with_its_start_begins_no_earlier_afterwards(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is emptied for the whole batch (KIP-107). The leader knows already that it begins within the batch."""
+    leader = cluster.state(T0).leader
+    follower = next(broker for node_id, broker in cluster.brokers.items() if node_id != leader)
+    manager = follower.replica_manager.fetcher_manager
+    fetcher, followed = manager._fetchers[leader], manager.followed[T0]
+    followed.log.truncate_fully_and_start_at(2)
+    batch = build_batch([Record(0, 1_000, None, b"%d" % number) for number in range(4)])
+    Answer = FetchResponse.Topic.Partition
+    answer = Answer(partition_index=0, high_watermark=4, log_start_offset=2, records=bytes(batch))
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(followed.log), "append_as_follower", fail)
+        with pytest.raises(OSError, match="no space"):
+            fetcher._follow(followed, answer, [])
+    assert (followed.log.log_start_offset, followed.log.log_end_offset) == (2, 2)
+    fetcher._follow(followed, answer, [])
+    assert (followed.log.log_start_offset, followed.log.log_end_offset) == (2, 4)
