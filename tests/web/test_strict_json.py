@@ -19,7 +19,7 @@ def test_json_is_read(text: str) -> None:
     [
         (b"", "Expecting value"),
         (b"{'a': 1}", "double quotes"),
-        (b"[1,]", "Expecting value"),
+        (b"[1,]", "Expecting value|trailing comma"),
         (b"NaN", "NaN is no number"),
         (b"[Infinity]", "Infinity is no number"),
         (b"-Infinity", "-Infinity is no number"),
