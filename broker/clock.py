@@ -215,22 +215,20 @@ class MovableClock(Clock):
         self.moves: deque[tuple[float, int]] = deque([(0.0, ahead_ms)], maxlen=MOVES)
         """When log time was moved, by `time.perf_counter`, and how far it was ahead from then on; the first one is the
         start."""
-        self._apart: deque[tuple[int, int]] = deque([self._how_far_apart()], maxlen=MOVES)
-        """How far log time was ahead of liveness, and the log time from which on."""
-
-    def _how_far_apart(self) -> tuple[int, int]:
-        now_ms = self.now_ms()
-        return now_ms, now_ms - self.liveness_ms()
+        self._aheads: deque[tuple[int, int, int]] = deque([(0, ahead_ms, 0)], maxlen=MOVES)
+        """The log time of each move, and how far log time and liveness were ahead from then on; at first, of the
+        start."""
 
     def _moved(self) -> None:
         self.moves.append((time.perf_counter(), self._ahead_ms))
-        self._apart.append(self._how_far_apart())
+        self._aheads.append((self.now_ms(), self._ahead_ms, self._liveness_ahead_ms))
 
     def liveness_at(self, log_time_ms: int) -> int:
-        apart_ms = next((apart_ms for from_ms, apart_ms in reversed(self._apart) if from_ms <= log_time_ms), None)
-        if apart_ms is None:
-            apart_ms = self._apart[0][1]
-        return min(log_time_ms - apart_ms, self.liveness_ms())
+        known = (aheads for aheads in reversed(self._aheads) if aheads[0] <= log_time_ms)
+        _, ahead_ms, liveness_ahead_ms = next(known, self._aheads[0])
+        age_ms = self.now_ms() - self._ahead_ms - (log_time_ms - ahead_ms)
+        liveness_ms = self.liveness_ms()
+        return min(liveness_ms - self._liveness_ahead_ms + liveness_ahead_ms - age_ms, liveness_ms)
 
     @property
     def ahead_ms(self) -> int:
@@ -282,7 +280,7 @@ class MovableClock(Clock):
                     at_end(move)
             if liveness:
                 await self._advance_liveness(self.liveness_ms() + duration_ms)
-                self._apart.append(self._how_far_apart())
+                self._aheads.append((self.now_ms(), self._ahead_ms, self._liveness_ahead_ms))
 
     def stop_moving(self) -> bool:
         """End the `advance` that is under way; return whether one was. The clock stays where it has come to."""
@@ -317,8 +315,8 @@ class MovableClock(Clock):
         self._ahead_ms, self._liveness_ahead_ms = ahead_ms, 0
         self.moves.clear()
         self.moves.append((0.0, ahead_ms))
-        self._apart.clear()
-        self._apart.append(self._how_far_apart())
+        self._aheads.clear()
+        self._aheads.append((0, ahead_ms, 0))
         self._prune()
         return set_back_ms
 
