@@ -13,17 +13,17 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+from run import git
+
 from support.simulation.history import Outcome, play
 from support.simulation.shrinking import Failing, shortest
 from support.simulation.world import Violation
-from support.stages import ROOT
 
 MOST_SHOWN = 3
 """Failing histories that a run makes short and shows; of the others it names the seeds."""
@@ -67,8 +67,7 @@ def show(failing: Failing | None) -> None:
     if failing is None:
         print("it does not fail when it is played again: that is a fault of the simulation")
         return
-    asked = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    commit = git("describe", "--always", "--dirty").strip()
     print(f"{failing.error}\n\ncommit {commit or 'unknown'}, seed {failing.seed}, {len(failing.steps)} steps.")
     chosen = f"--steps {_list(failing.steps)} --actors {_list(failing.actors)}"
     print(f"To play it:\n\n    python tests/simulate.py {failing.seed} {chosen}\n\nThe test:\n\n{failing.as_test}")

@@ -55,8 +55,12 @@ class MemoryNetwork:
         near = MemoryTransport(self, client, sockname=client_name, peername=server_name)
         far = MemoryTransport(self, server, sockname=server_name, peername=client_name)
         near.peer, far.peer = far, near
-        server.connection_made(far)
-        client.connection_made(near)
+        self.join(near, far)
+
+    def join(self, near: MemoryTransport, far: MemoryTransport) -> None:
+        """Tell the protocols at both ends that they are connected."""
+        far._protocol.connection_made(far)
+        near._protocol.connection_made(near)
 
     def notify(self, end: MemoryTransport) -> None:
         """Have `end` look at what has arrived, soon."""

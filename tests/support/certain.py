@@ -10,7 +10,7 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -82,23 +82,24 @@ class Guard:
         raise NotCertain(f"a test of the certain stage {act}: mark it `sockets` or do without")
 
 
+def settle(done: asyncio.Future[Any], function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    """Do what a future stands for, in one go, unless it was cancelled meanwhile."""
+    if done.cancelled():
+        return
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        done.set_exception(error)
+    else:
+        done.set_result(result)
+
+
 class CertainLoop(asyncio.SelectorEventLoop):
     """An event loop that does itself, in a turn of its own, what another one gives to a thread."""
 
     def run_in_executor(self, _: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         done = self.create_future()
-
-        def run() -> None:
-            if done.cancelled():
-                return
-            try:
-                result = function(*arguments)
-            except Exception as error:
-                done.set_exception(error)
-            else:
-                done.set_result(result)
-
-        self.call_soon(run)
+        self.call_soon(settle, done, function, arguments)
         return done
 
 

@@ -19,15 +19,15 @@ from kmini.protocol.errors import (
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
 )
-from kmini.protocol.messages import (
-    ProduceRequest,
-)
+from kmini.protocol.messages import FetchRequest, FetchResponse, ProduceRequest
 from kmini.protocol.topics import TopicPartition
 from support.simulation.world import Violation, World
 
 T = TypeVar("T")
 PATIENCE_MS = 1_500
 """Milliseconds that a client waits for an answer before it turns to another broker."""
+FETCH_VERSION = 12
+"""The last that names topics by name."""
 GIVE_UP_S = 60
 """Nothing takes longer than that once nothing harms the cluster any more."""
 
@@ -130,3 +130,29 @@ class Actor:
         answer = response.responses[0].partition_responses[0]
         check(answer.error_code, answer.error_message)
         return int(answer.base_offset)
+
+    async def fetch(
+        self,
+        node_id: int,
+        partition: TopicPartition,
+        offset: int,
+        *,
+        is_read_committed: bool = False,
+        max_wait_ms: int = 20,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
+    ) -> FetchResponse.Topic.Partition:
+        """What a broker answers about a partition. Raises what it answers about the request."""
+        part = FetchRequest.Topic.Partition(
+            partition=partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+        )
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=int(is_read_committed),
+            topics=[FetchRequest.Topic(topic=partition.topic, partitions=[part])],
+        )
+        response: FetchResponse = await self.ask(node_id, request, FETCH_VERSION)
+        check(response.error_code)
+        return response.responses[0].partitions[0]

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -358,8 +358,16 @@ class _Everything(Reader):
         self.world.promises.seen[partition].clear()
         offset = log.log_start_offset
         while offset < log.log_end_offset:
-            attempt: Callable[[], Awaitable[object]] = partial(self._fetch, self.leader(partition), partition, offset)
-            answer = await self.until_it_works("Fetch", attempt)
+            answer = await self.until_it_works(
+                "Fetch",
+                partial(
+                    self.fetch,
+                    self.leader(partition),
+                    partition,
+                    offset,
+                    is_read_committed=self._is_read_committed,
+                ),
+            )
             offset = self._take(partition, offset, answer, self.world.promises.low_watermark[partition])
         return {*self.world.promises.seen[partition].values()}
 

@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 from kmini.client.errors import check
 from kmini.protocol.errors import KafkaError, OutOfOrderSequenceNumber
-from kmini.protocol.messages import FetchRequest
 from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.log import PartitionLog
 from support.simulation.actor import Actor
-from support.simulation.record_actors import FETCH_VERSION, Producer
+from support.simulation.record_actors import Producer
 from support.simulation.world import Violation, World
 
 KEYED = TopicPartition("keyed", 0)
@@ -120,14 +119,7 @@ class KeyedReader(Actor):
         found: dict[bytes, tuple[int, bytes | None]] = {}
         offset = 0
         while True:
-            Topic = FetchRequest.Topic
-            part = Topic.Partition(partition=KEYED.partition, fetch_offset=offset, partition_max_bytes=4_000)
-            request = FetchRequest(
-                max_wait_ms=0, min_bytes=0, max_bytes=4_000, topics=[Topic(topic=KEYED.topic, partitions=[part])]
-            )
-            response = await self.ask(leader, request, FETCH_VERSION)
-            check(response.error_code)
-            answer = response.responses[0].partitions[0]
+            answer = await self.fetch(leader, KEYED, offset, max_wait_ms=0, min_bytes=0, max_bytes=4_000)
             check(answer.error_code)
             last = offset
             for position, header in iter_batches(answer.records or b""):

@@ -25,6 +25,7 @@ from unittest import mock
 from kmini.broker.network import dispatch, memory_transport
 from kmini.broker.network.memory_transport import MemoryNetwork, MemoryTransport
 from kmini.protocol import uuids
+from support.certain import settle
 
 T = TypeVar("T")
 
@@ -82,19 +83,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Do it in one go, at a moment that the seed draws."""
         done = self.create_future()
-
-        def run() -> None:
-            if done.cancelled():
-                return
-            try:
-                result = func(*args)
-            except Exception as error:
-                done.set_exception(error)
-            else:
-                done.set_result(result)
-
         chance = self.chance(getattr(func, "__qualname__", type(func).__name__))
-        self.call_later(chance.choice((0, 0.0001, 0.001, 0.01)) * chance.random(), run)
+        self.call_later(chance.choice((0, 0.0001, 0.001, 0.01)) * chance.random(), settle, done, func, args)
         return done
 
     # --- sockets
@@ -137,14 +127,10 @@ class SimulatedNetwork(MemoryNetwork):
         """The ends of open connections, with their names."""
         self._held_until_s: dict[MemoryTransport, float] = {}
 
-    def connect(self, client: Any, server: Any, *, client_name: Any, server_name: Any) -> None:
+    def join(self, near: MemoryTransport, far: MemoryTransport) -> None:
         self._number += 1
-        near = MemoryTransport(self, client, sockname=client_name, peername=server_name)
-        far = MemoryTransport(self, server, sockname=server_name, peername=client_name)
-        near.peer, far.peer = far, near
         self._ends[near], self._ends[far] = f"{self._number} near", f"{self._number} far"
-        server.connection_made(far)
-        client.connection_made(near)
+        super().join(near, far)
 
     def latency_s(self, place: object) -> float:
         """How long bytes need, this time: mostly little."""

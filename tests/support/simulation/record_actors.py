@@ -20,7 +20,6 @@ from kmini.protocol.messages import (
     AddPartitionsToTxnRequest,
     DeleteRecordsRequest,
     EndTxnRequest,
-    FetchRequest,
     FetchResponse,
     InitProducerIdRequest,
 )
@@ -31,9 +30,6 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
 from support.simulation.actor import Actor
 from support.simulation.world import TOPIC, Violation, World
-
-FETCH_VERSION = 12
-"""The last that names topics by name."""
 
 
 class Producer(Actor):
@@ -185,7 +181,7 @@ class Reader(Actor):
             if chance < 0.3:
                 node_id = self.random.choice(self.world.cluster.state(partition).replicas)
             lives = self.world.lives(node_id)
-            answer = await self._fetch(node_id, partition, offset)
+            answer = await self.fetch(node_id, partition, offset, is_read_committed=self._is_read_committed)
             check(answer.error_code)
         except OffsetOutOfRange:
             self._positions[partition] = promises.low_watermark[partition]
@@ -198,27 +194,6 @@ class Reader(Actor):
             end = self._take(partition, offset, answer, low if is_member else 0)
             if chance >= 0.2:
                 self._positions[partition] = end
-
-    async def _fetch(self, node_id: int, partition: TopicPartition, offset: int) -> FetchResponse.Topic.Partition:
-        request = FetchRequest(
-            max_wait_ms=20,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=int(self._is_read_committed),
-            topics=[
-                FetchRequest.Topic(
-                    topic=partition.topic,
-                    partitions=[
-                        FetchRequest.Topic.Partition(
-                            partition=partition.partition, fetch_offset=offset, partition_max_bytes=1 << 20
-                        )
-                    ],
-                )
-            ],
-        )
-        response: FetchResponse = await self.ask(node_id, request, FETCH_VERSION)
-        check(response.error_code)
-        return response.responses[0].partitions[0]
 
     def _take(self, partition: TopicPartition, offset: int, answer: FetchResponse.Topic.Partition, low: int) -> int:
         """Look at what has come; `low` is what was acknowledged as deleted before the question. The next position."""
