@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -653,13 +653,38 @@ def chosen(names: list[str]) -> list[Defect]:
     return [defect for defect in DEFECTS if not names or defect.name in names]
 
 
-def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
-    """Try each defect in one copy of the tree; the names of those that escaped."""
+@contextlib.contextmanager
+def copied_tree() -> Iterator[tuple[Path, Path]]:
+    """A copy of the tree, and the folder from which its `kmini` is imported."""
     with tempfile.TemporaryDirectory(prefix="planted-") as directory:
         tree, site = Path(directory, "tree"), Path(directory, "site")
         copy_tree(tree)
         link_package(tree, site)
         check_imports(tree, site)
+        yield tree, site
+
+
+def escaped(defects: list[Defect], tree: Path, passes: Callable[[Defect], tuple[bool, str]]) -> list[str]:
+    """Plant each defect in the copy, one at a time; the names of those with which all passes. `passes` says that, and
+    what to print."""
+    found = []
+    for defect in defects:
+        began = time.monotonic()
+        path, text = plant(defect, tree)
+        try:
+            passed, line = passes(defect)
+        finally:
+            write_module(path, text)
+        if passed:
+            found.append(defect.name)
+        verdict = "ESCAPED" if passed else "caught"
+        print(f"{verdict:8}{defect.name} ({time.monotonic() - began:.0f} s): {line}", flush=True)
+    return found
+
+
+def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
+    """Run the tests with each defect; the names of those that escaped."""
+    with copied_tree() as (tree, site):
         scopes = {
             defect: sorted({os.path.dirname(test) for test in defect.tests}) if is_wide else [*defect.tests]
             for defect in defects
@@ -668,44 +693,23 @@ def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
         print(f"without a defect: {line}", flush=True)
         if not passed:
             raise SystemExit("the tests fail without any defect: nothing can be said")
-        escaped = []
-        for defect in defects:
-            began = time.monotonic()
-            path, text = plant(defect, tree)
-            try:
-                passed, line = run_tests(scopes[defect], tree, site)
-            finally:
-                write_module(path, text)
-            if passed:
-                escaped.append(defect.name)
-            verdict = "ESCAPED" if passed else "caught"
-            print(f"{verdict:8}{defect.name} ({time.monotonic() - began:.0f} s): {line}", flush=True)
-        return escaped
+        return escaped(defects, tree, lambda defect: run_tests(scopes[defect], tree, site))
 
 
 def simulate_all(defects: list[Defect], seeds: str) -> list[str]:
     """Play the histories of tests/simulate.py with each defect; the names of those that break no promise."""
-    with tempfile.TemporaryDirectory(prefix="planted-") as directory:
-        tree, site = Path(directory, "tree"), Path(directory, "site")
-        copy_tree(tree)
-        link_package(tree, site)
-        check_imports(tree, site)
-        command = [sys.executable, "tests/simulate.py", seeds, "--stop"]
+    command = [sys.executable, "tests/simulate.py", seeds, "--stop"]
+    with copied_tree() as (tree, site):
         environment = {**os.environ, "PYTHONPATH": str(site)}
-        escaped = []
-        for defect in defects:
-            path, text = plant(defect, tree)
-            try:
-                run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
-            finally:
-                write_module(path, text)
+
+        def passes(_: Defect) -> tuple[bool, str]:
+            run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
             said = run.stdout.splitlines()
             if run.returncode not in (0, 1) or not said:
                 raise SystemExit(f"{' '.join(command)} could not run: {run.stdout[-2000:]}{run.stderr[-2000:]}")
-            if run.returncode == 0:
-                escaped.append(defect.name)
-            print(f"{'ESCAPED' if run.returncode == 0 else 'caught':8}{defect.name}: {said[-1]}", flush=True)
-        return escaped
+            return run.returncode == 0, said[-1]
+
+        return escaped(defects, tree, passes)
 
 
 def main() -> int:
@@ -731,11 +735,11 @@ def main() -> int:
             print(f"{place.path.relative_to(TREE)}: {defect.name}: {defect.rule}")
         return 0
     if arguments.simulate:
-        escaped = simulate_all(defects, arguments.simulate)
+        missed = simulate_all(defects, arguments.simulate)
     else:
-        escaped = try_all(defects, is_wide=arguments.wide)
-    print(f"{len(defects) - len(escaped)} of {len(defects)} caught")
-    return 1 if escaped else 0
+        missed = try_all(defects, is_wide=arguments.wide)
+    print(f"{len(defects) - len(missed)} of {len(defects)} caught")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
