@@ -20,13 +20,10 @@ from ...protocol.messages.create_delegation_token import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..security.delegation_tokens import create, hmac_of, may_ask, secret_key
+from ..security.delegation_tokens import NO_TIME, create, hmac_of, may_ask, secret_key
 from ..security.guarding import Call
 from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, Principal, ResourceType
-
-NO_TIME = -1
-"""The times in an answer of the broker itself; those in an answer of the controller are 0."""
 
 
 async def guard(call: Call) -> Any:

@@ -5,15 +5,12 @@ Its owner and its renewers may do so. Without `delegation.token.secret.key` ther
 
 from __future__ import annotations
 
-from ...protocol.errors import DelegationTokenRequestNotAllowed, KafkaError
 from ...protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..security.delegation_tokens import expire, may_ask
+from ..security.delegation_tokens import expire
 from ..security.permission_kinds import OPEN
-
-NO_TIME = -1
-"""The time in an answer of the broker itself; that in an answer of the controller is 0 with an error."""
+from .renew_delegation_token import answer_change
 
 
 @handles(ExpireDelegationTokenRequest, needs=OPEN)
@@ -21,19 +18,5 @@ async def expire_delegation_token(
     request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse:
     """Move the time at which the token expires, or remove it."""
-    services, connection = context.services, context.connection
-    if not may_ask(connection):
-        refused = DelegationTokenRequestNotAllowed.code
-        return ExpireDelegationTokenResponse(error_code=refused, expiry_timestamp_ms=NO_TIME)
-    try:
-        expiry_ms = expire(
-            services.controller,
-            services.config.current,
-            services.clock.now_ms(),
-            shown=bytes(request.hmac),
-            principal=connection.principal,
-            period_ms=request.expiry_time_period_ms,
-        )
-    except KafkaError as error:
-        return ExpireDelegationTokenResponse(error_code=error.code)
-    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
+    shown, period_ms = bytes(request.hmac), request.expiry_time_period_ms
+    return answer_change(context, ExpireDelegationTokenResponse, expire, shown=shown, period_ms=period_ms)

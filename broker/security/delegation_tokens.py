@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MAX_TIME_MS = 2**63 - 1
 """The last time, in milliseconds since the epoch, that a token may expire at: an int64."""
 
+NO_TIME = -1
+"""The time in an answer of the broker itself; with an error, that in an answer of the controller is 0."""
+
 _SALT_BYTES = 32
 
 
