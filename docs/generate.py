@@ -396,7 +396,7 @@ def _quotas() -> list[tuple[str, str, str, str]]:
             "ShareFetch above `consumer_byte_rate`",
             "the answer has its records, and the client is throttled",
             "the answer is empty, and its records stay acquired until their lock is over",
-            "records that nobody was sent need not wait for a lock",
+            "records that were not sent need not wait for a lock",
         ),
         (
             "brokers",

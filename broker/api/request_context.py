@@ -78,6 +78,11 @@ class Context:
         """What the handler keeps for the next request, which has the same context if it is of the same API, version and
         client id: that of Fetch keeps a `KeptFetch`, others keep nothing. The connection forgets it when it is idle."""
 
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether another broker of this process asks: its connections come from port 0."""
+        return self.connection.peer[1] == 0
+
     def advertised(self) -> dict[int, tuple[str, int]]:
         """Host and port of each live broker that this client can reach, by node id."""
         return self.connection.advertised()

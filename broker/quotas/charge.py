@@ -15,6 +15,7 @@ from ...protocol.errors import KafkaError
 from ...protocol.framing import response_frame
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.messages.produce import ProduceRequest
+from ...storage.config_key import MAX_INT
 
 if TYPE_CHECKING:
     from ...protocol.schema import Response
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REQUESTS = "request_percentage"
-MAX_INT = (1 << 31) - 1
 
 
 class Charge:
@@ -120,6 +120,7 @@ class Charge:
         quotas, context = self._quotas, self._context
         now_ms = context.services.clock.liveness_ms()
         bytes_ms = time_ms = 0
+        rate = None
         if self._counted is not None and (quota := quotas.of(self._counted, context)):
             rate = quotas.rate(self._counted, quota, now_ms)
             rate.record(size, now_ms)
@@ -132,8 +133,8 @@ class Charge:
         if self._throttle_ms:
             exceeded = self._counted if self._counted and bytes_ms > time_ms else REQUESTS
             context.services.metrics.throttled(exceeded, self._throttle_ms)
-            if self._is_fetch and self._counted is not None and (quota := quotas.of(self._counted, context)):
-                quotas.rate(self._counted, quota, now_ms).record(-size, now_ms)
+            if self._is_fetch and rate is not None:
+                rate.record(-size, now_ms)
 
     @property
     def _is_answered(self) -> bool:

@@ -1,4 +1,4 @@
-"""The quotas of one broker's clients, in force: which holds for whom, and what has been used of them.
+"""The quotas that one broker holds its clients to, and how much of each has been used.
 
 Each broker counts by itself, as in Kafka. What `controller/client_quotas.py` stores comes here with every change.
 `charge.py` has what they do to a request, `mutations.py` what they do to requests that create and delete partitions;
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ..api.interception import Exchange, Look, Serve, every_request
 from ..controller.client_quotas import IP
 from ..security.resources import ANONYMOUS
-from .charge import Charge
+from .charge import REQUESTS, Charge
+from .mutations import MUTATIONS
 from .precedence import Quota, QuotasOfKind
-from .rates import Rate, TokenBucket, Windows
-from .sensors import Sensors
+from .rates import Rate, Sensors, TokenBucket, Windows
 
 if TYPE_CHECKING:
     from ...protocol.schema import Request
@@ -31,8 +31,7 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 _EXEMPT = {WRITE_TXN_MARKERS, SASL_HANDSHAKE, SASL_AUTHENTICATE}
 """Requests that are never held to a quota, as in Kafka."""
 
-PRODUCER, CONSUMER, REQUESTS = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
-MUTATIONS = "controller_mutation_rate"
+PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 CONNECTIONS = "connection_creation_rate"
 
 BYTES_OF = {PRODUCE: PRODUCER, FETCH: CONSUMER, SHARE_FETCH: CONSUMER}
@@ -95,11 +94,11 @@ class ClientQuotas:
         return self._quotas[kind].of(context.connection.principal.name, context.client_id or "")
 
     def rate(self, kind: str, quota: Quota, now_ms: int) -> Rate:
-        """What has been used of a quota, by all who share it."""
+        """The rate of all clients that share a quota."""
         return self._rates[kind].get(quota.sharers, now_ms)
 
     def bucket(self, quota: Quota, now_ms: int) -> TokenBucket:
-        """What is left of a quota of mutations."""
+        """The token bucket of all clients that share a quota of mutations."""
         return self._buckets.get(quota.sharers, now_ms)
 
     def intercept(self, exchange: Exchange, serve: Serve) -> Coroutine[Any, Any, Any]:
@@ -140,17 +139,12 @@ def _look_at(api_keys: Collection[int]) -> Look:
 
 def _is_broker(request: Any, context: Context) -> bool:
     """Whether a request is a follower's, or comes from a broker of this process."""
-    if is_of_this_process(context):
+    if context.is_of_broker:
         return True
     if request.api_key != FETCH:
         return False
     state = request.replica_state
     return bool((state.replica_id if state else request.replica_id) >= 0)
-
-
-def is_of_this_process(context: Context) -> bool:
-    """Whether a request comes from a broker of this process, whose connections come from no port."""
-    return not context.connection.peer[1]
 
 
 def _logs_in(context: Context) -> bool:

@@ -8,7 +8,6 @@ from ...protocol.errors import ThrottlingQuotaExceeded
 
 if TYPE_CHECKING:
     from ..api.request_context import Context
-    from .precedence import Quota
     from .rates import TokenBucket
 
 A = TypeVar("A")
@@ -25,26 +24,26 @@ class Mutations:
         self._context = context
         self._is_strict = context.version >= strict_since
         self._until_ms = 0
-        self._quota: Quota | None = None
-        self._bucket: TokenBucket | None = None
+        self._charged: tuple[TokenBucket, float] | None = None
+        """What is left of the client's quota, and the quota."""
         quotas = context.services.quotas
-        if quotas is not None and context.connection.peer[1]:  # other brokers of this process come from no port
-            self._quota = quotas.of(MUTATIONS, context)
-            if self._quota is not None:
-                self._bucket = quotas.bucket(self._quota, self._now_ms())
+        if quotas is not None and not context.is_of_broker:
+            quota = quotas.of(MUTATIONS, context)
+            if quota is not None:
+                self._charged = quotas.bucket(quota, self._now_ms()), quota.bound
 
     def _now_ms(self) -> int:
         return self._context.services.clock.liveness_ms()
 
     def record(self, partitions: int) -> None:
         """Count partitions that are created or deleted. Raises ThrottlingQuotaExceeded."""
-        if self._quota is None or self._bucket is None:
+        if self._charged is None:
             return
-        bound, now_ms = self._quota.bound, self._now_ms()
-        throttle_ms = self._bucket.throttle_ms(bound, now_ms) if self._is_strict else 0
+        (bucket, bound), now_ms = self._charged, self._now_ms()
+        throttle_ms = bucket.throttle_ms(bound, now_ms) if self._is_strict else 0
         if not throttle_ms:
-            self._bucket.record(partitions, bound, now_ms)
-            throttle_ms = 0 if self._is_strict else self._bucket.throttle_ms(bound, now_ms)
+            bucket.record(partitions, bound, now_ms)
+            throttle_ms = 0 if self._is_strict else bucket.throttle_ms(bound, now_ms)
         if throttle_ms:
             self._until_ms = now_ms + throttle_ms
             if self._is_strict:

@@ -1,4 +1,4 @@
-"""Which quota holds for a client, and with whom it shares it (KIP-55): Kafka's `DefaultQuotaCallback`."""
+"""Which quota applies to a client, and which clients share it (KIP-55): Kafka's `DefaultQuotaCallback`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Rates as Apache Kafka measures them for quotas: over samples (`Rate`), and by a bucket of tokens (`TokenBucket`).
+`Sensors` keeps a bounded number of them.
 
 Times are milliseconds of liveness. What is counted is in a unit of its own: bytes, percent, partitions, connections.
 """
@@ -6,10 +7,20 @@ Times are milliseconds of liveness. What is counted is in a unit of its own: byt
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 MOST_MS = (1 << 31) - 1
 """The longest time that an answer can tell."""
+
+IDLE_MS = 3_600_000
+"""Milliseconds after which what is not used any more is forgotten, as in Kafka."""
+
+MAX_SENSORS = 10_000
+"""Rates of one kind that are kept; a further one takes the place of that which was not used for the longest time.
+Kafka keeps any number."""
 
 
 class Windows(NamedTuple):
@@ -116,3 +127,33 @@ class TokenBucket:
         """How long it takes until there are no less than zero; 0 if so."""
         tokens = self._refill(bound, now_ms)
         return 0 if tokens >= 0 else rounded(-tokens / bound * 1000)
+
+
+class Sensors(Generic[T]):
+    """The rates of one kind of quotas."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._kept: dict[Hashable, tuple[T, int]] = {}
+        """Each with the time of its last use, least recently used first."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, sharers: Hashable, now_ms: int) -> T:
+        """The rate of the clients that share a quota; a new one, if there is none."""
+        found = self._kept.pop(sharers, None)
+        if found is None:
+            self._make_room(now_ms)
+            sensor = self._make()
+        else:
+            sensor = found[0]
+        self._kept[sharers] = sensor, now_ms
+        return sensor
+
+    def _make_room(self, now_ms: int) -> None:
+        while self._kept:
+            oldest, (_, used_ms) = next(iter(self._kept.items()))
+            if now_ms - used_ms < IDLE_MS and len(self._kept) < MAX_SENSORS:
+                return
+            del self._kept[oldest]
