@@ -31,8 +31,9 @@ def test_a_client_is_served_through_the_proxy_and_stays_on_it(
         topic = topic_names("traced")
         write_and_read(PYTHON_CLIENTS[name](), proxy.bootstrap_servers, topic)
         assert len(read_in_a_group(name, proxy.bootstrap_servers, topic)) >= 10
-        written = [place.records for one in proxy.of("Produce") for place in one.entry.partitions]
-        assert sum(count or 0 for count in written) == 600
+        # A partition that was made a moment ago may have no leader yet: then the client writes again.
+        written = [one.entry for one in proxy.of("Produce") if not one.entry.errors]
+        assert sum(place.records or 0 for entry in written for place in entry.partitions) == 600
         assert proxy.of("JoinGroup") or proxy.of("ConsumerGroupHeartbeat")
 
 
