@@ -16,7 +16,7 @@ from ...protocol.framing import ReceiveBuffer
 from ...storage.config_key import MAX_INT
 from ..api.registry import Handler, served
 from ..clock import Timer
-from ..security.security_settings import listener_tls, sasl_settings
+from ..security.security_settings import listener_limit, listener_tls, sasl_settings
 from .advertised_addresses import AdvertisedAddresses
 from .client_hints import ClientHints
 from .connection import Connection, address_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..quotas.rates import Rate
     from ..security.tls import Verdict
     from ..services import Services
+    from .handshakes import Handshakes
     from .memory_transport import MemoryNetwork
 
 log = logging.getLogger("kmini.server")
@@ -75,7 +76,7 @@ class Server:
         self.when_left: list[Callable[[Connection], None]] = []
         """Are called with every connection that has ended; they must be quick."""
         self._per_host: Counter[str] = Counter()
-        self._servers: list[asyncio.AbstractServer] = []
+        self._servers: list[asyncio.AbstractServer | Handshakes] = []
         self._most_connections = descriptors_for_connections()
         self.gate: Callable[[Connection], str | None] | None = None
         """Asked about each new connection that the limits admit: why it is to be refused, or None. A fault that a test
@@ -94,8 +95,8 @@ class Server:
             from ..security.guarding import guarded
 
             self.handlers = guarded(self.handlers, services.authorizer)
-        self._creations: Rate | None = None
-        """How many connections a second were made, where there is a limit."""
+        self._creations: dict[str, Rate] = {}
+        """How many connections a second were made where there is a limit: to each listener, and to all under ""."""
         self.max_request_bytes: int = services.config.current.socket_request_max_bytes
         self.advertised = AdvertisedAddresses(services, self.listeners)
         self.hints = ClientHints(services.clock, self.advertised.address_for)
@@ -125,13 +126,13 @@ class Server:
             self.listeners.append(listener)
             accept = partial(Connection, self, listener)
             if tls is None:
-                server = await loop.create_server(accept, sock=listening)
+                self._servers.append(await loop.create_server(accept, sock=listening))
             else:
+                from .handshakes import MOST_HANDSHAKES, Handshakes  # most brokers have no TLS
+
                 limit_s = min(config.kmini_authentication_timeout_ms, MOST_HANDSHAKE_MS) / 1000
-                server = await loop.create_server(
-                    accept, sock=listening, ssl=tls.context, ssl_handshake_timeout=limit_s
-                )
-            self._servers.append(server)
+                most = min(MOST_HANDSHAKES, self._most_connections // 4)
+                self._servers.append(Handshakes(listening, accept, tls.context, limit_s=limit_s, most=most))
         self._watch_idle()
 
     def connect(self, client: asyncio.Protocol, listener: Listener) -> None:
@@ -269,6 +270,10 @@ class Server:
         config = self.services.config.current
         if len(self.connections) > config.max_connections:
             return f"max.connections is {config.max_connections}"
+        name = connection.listener.name
+        most = listener_limit(config, name, "max.connections")
+        if most is not None and sum(one.listener.name == name for one in self.connections) > most:
+            return f"max.connections of the listener {name} is {most}"
         if len(self.connections) > self._most_connections:
             return f"the limit of open files leaves room for {self._most_connections} connections"
         limit = config.max_connections_per_ip_overrides.get(host, config.max_connections_per_ip)
@@ -286,19 +291,28 @@ class Server:
 
     def hold_ms(self, connection: Connection) -> int:
         """How long a new connection has to wait until it is served, if more of them come than
-        `max.connection.creation.rate`; else 0."""
-        config = self.services.config.current
-        most = config.max_connection_creation_rate
-        if most == MAX_INT or not connection.peer[1]:
+        `max.connection.creation.rate`, to the broker or to its listener; else 0."""
+        if not connection.peer[1]:
+            return 0
+        config, name = self.services.config.current, connection.listener.name
+        bounds = {"": config.max_connection_creation_rate}
+        own = listener_limit(config, name, "max.connection.creation.rate")
+        if own is not None:
+            bounds[name] = own
+        return max(self._hold_ms(sharers, bound) for sharers, bound in bounds.items())
+
+    def _hold_ms(self, sharers: str, bound: int) -> int:
+        """Count a connection to the listener of this name, or to all under "", against that rate."""
+        if bound == MAX_INT:
             return 0
         from ..quotas.rates import Rate, Windows  # most brokers have no such limit
 
-        if self._creations is None:
-            self._creations = Rate(Windows(config.quota_window_num, config.quota_window_size_seconds * 1000))
-        now_ms = self.services.clock.liveness_ms()
-        self._creations.record(1, now_ms)
+        config, now_ms = self.services.config.current, self.services.clock.liveness_ms()
+        windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+        creations = self._creations.get(sharers) or self._creations.setdefault(sharers, Rate(windows))
+        creations.record(1, now_ms)
         # Kafka lets one pass each window where the rate is 0.
-        return self._creations.throttle_ms(most or 1 / config.quota_window_size_seconds, now_ms)
+        return creations.throttle_ms(bound or 1 / config.quota_window_size_seconds, now_ms)
 
     def unregister(self, connection: Connection) -> None:
         self.connections.pop(connection, None)

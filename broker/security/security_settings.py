@@ -1,4 +1,4 @@
-"""The settings of authentication and of the authorizer, resolved for each listener.
+"""The settings of listeners, resolved for each of them: authentication, TLS, limits; and those of the authorizer.
 
 `listener.name.<listener>.<mechanism>.<key>` overrides `listener.name.<listener>.<key>`, which overrides `<key>`.
 """
@@ -48,7 +48,10 @@ _STORES = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-"""Those that may change while the broker runs, for one listener (KIP-226)."""
+"""Those of the key store and the trust store, which may change while the broker runs, for one listener (KIP-226)."""
+
+_LIMITS = ("max.connection.creation.rate", "max.connections")
+"""Those of connections, which may change, too (KIP-402, KIP-612)."""
 
 _PER_LISTENER = (
     "connections.max.reauth.ms",
@@ -68,6 +71,7 @@ _PER_LISTENER = (
     "ssl.enabled.protocols",
     "ssl.principal.mapping.rules",
     *_STORES,
+    *_LIMITS,
 )
 """Keys that may stand behind a listener's name."""
 
@@ -139,9 +143,18 @@ def is_listener_setting(name: str) -> bool:
     return name.startswith(LISTENER_PREFIX) and name.endswith(tuple("." + key for key in _PER_LISTENER))
 
 
-def names_a_store(name: str) -> bool:
-    """Whether `name` is a setting of the key store or the trust store of a single listener."""
-    return name.startswith(LISTENER_PREFIX) and name.endswith(tuple("." + key for key in _STORES))
+def changeable_key(name: str) -> str | None:
+    """The key that `name` sets for a single listener, if that may change while the broker runs; else None."""
+    if not name.startswith(LISTENER_PREFIX):
+        return None
+    return next((key for key in (*_STORES, *_LIMITS) if name.endswith("." + key)), None)
+
+
+def listener_limit(config: SecurityConfig, listener: str, key: str) -> int | None:
+    """The bound of connections under `key` that the listener of this name has for itself; None without. Raises
+    ValueError."""
+    name, text = _find(config, listener, "", key, "") if config.per_listener else ("", "")
+    return _whole(name, text) if text else None
 
 
 def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
@@ -276,6 +289,8 @@ def check_security(config: SecurityConfig) -> None:
     for listener in config.listeners:
         sasl_settings(config, listener.name)
         tls_settings(config, listener.name)
+        for key in _LIMITS:
+            listener_limit(config, listener.name, key)
     name = config.authorizer_class_name
     if name and name not in STANDARD_AUTHORIZERS:
         raise ValueError(f"authorizer.class.name={shorten(name)}: must be {STANDARD_AUTHORIZERS[0]}, or nothing")

@@ -48,7 +48,7 @@ from ..network.listeners import (
     Endpoint,
     check_listeners,
 )
-from ..security.security_settings import check_security, is_listener_setting, names_a_store
+from ..security.security_settings import changeable_key, check_security, is_listener_setting
 from .group_settings import BrokerGroupSettings
 from .ignored_keys import is_ignored
 from .replica_selectors import LEADER_ONLY, RACK_AWARE
@@ -110,7 +110,8 @@ class BrokerConfig(BrokerGroupSettings):
         "The operating system's receive buffer of a connection; -1 leaves it to the system.",
         differs=SELF_TUNING)
     max_connections: int = key(INT, MAX_INT, at_least(0),
-        "How many connections the broker holds; further ones are closed at once.",
+        "How many connections the broker holds; further ones are closed at once. With listener.name.<listener>. before "
+        "it, those of that listener (KIP-402).",
         dynamic=CLUSTER_WIDE, differs="Kafka accepts no further connection until another one ends")
     max_connections_per_ip: int = key(INT, MAX_INT, at_least(0),
         "How many connections one address may hold.",
@@ -119,8 +120,9 @@ class BrokerConfig(BrokerGroupSettings):
         "Other limits than that for single addresses: address:limit, comma-separated. Names are not looked up.",
         dynamic=CLUSTER_WIDE)
     max_connection_creation_rate: int = key(INT, MAX_INT, at_least(0),
-        "How many connections a second are served, over the windows of quotas; further ones wait (KIP-612).",
-        dynamic=CLUSTER_WIDE, differs="Kafka does not accept those that wait, and takes a rate for a listener, too")
+        "How many connections a second are served, over the windows of quotas; further ones wait (KIP-612). With "
+        "listener.name.<listener>. before it, those of that listener.",
+        dynamic=CLUSTER_WIDE, differs="Kafka does not accept those that wait, and exempts the listener of the brokers")
     quota_window_num: int = key(INT, 11, at_least(1),
         "The samples over which quotas of clients are measured.")
     quota_window_size_seconds: int = key(INT, 1, at_least(1),
@@ -484,11 +486,11 @@ class BrokerConfig(BrokerGroupSettings):
         Keys without meaning here are kept, to be told. Raises ValueError naming key, value and rule.
         """
         static = self.static or self
-        values, topic_defaults, stores = {}, {}, {}
+        values, topic_defaults, of_listeners = {}, {}, {}
         for name, text in (*for_all.items(), *for_this.items()):
             line = BROKER_KEYS.get(name)
-            if names_a_store(name):
-                stores[name] = text
+            if changeable_key(name):
+                of_listeners[name] = text
             if isinstance(line, TopicDefault):
                 value = line.in_topic_units(line.parse(text, may_be_unset=False))
                 topic_defaults[line.topic_key.attribute] = value
@@ -497,8 +499,8 @@ class BrokerConfig(BrokerGroupSettings):
         log_config = static.log_config.replace(**topic_defaults) if topic_defaults else static.log_config
         config = static.replace(log_config=log_config, for_all=for_all, for_this=for_this, static=static, **values)
         config._check_rules_between_settings()
-        if stores:
-            config = config.replace(per_listener={**static.per_listener, **stores})
+        if of_listeners:
+            config = config.replace(per_listener={**static.per_listener, **of_listeners})
             check_security(config)
         return config
 

@@ -20,7 +20,7 @@ from ...protocol.messages.describe_configs import (
 )
 from ...storage.config_key import OWN_PREFIX, READ_ONLY, ConfigKey
 from ...storage.log_config import LogConfig, topic_key
-from ..security.security_settings import names_a_store
+from ..security.security_settings import changeable_key
 from .broker_config import BROKER_KEYS, BrokerConfig, TopicDefault
 from .group_config import GroupConfig, defaults_of_groups
 from .ignored_keys import can_be_changed
@@ -78,8 +78,8 @@ def is_sensitive(name: str) -> bool:
 
 
 def _line_of(name: str) -> ConfigKey | None:
-    """The line of a broker's key, or of that which a listener's key store or trust store stands for."""
-    return BROKER_KEYS.get(name[name.rindex(".ssl.") + 1 :] if names_a_store(name) else name)
+    """The line of a broker's key, or of that which a single listener has a value of its own for."""
+    return BROKER_KEYS.get(changeable_key(name) or name)
 
 
 def _is_sensitive(key: ConfigKey | None) -> bool:

@@ -222,7 +222,7 @@ def test_a_record_whose_lock_ends_too_often_is_archived(broker: Broker, join: Jo
     first, second = join(), join()
     assert first.poll_some() == {"bad": 1}
     broker.clock.advance(LOCK, liveness=True)
-    # The first member may have sent another fetch, which waits at the broker and takes the record before the second does.
+    # The first member may have sent another fetch, which waits at the broker and takes the record earlier.
     until(lambda: (second.poll(), in_flight(broker))[1] == [("ACQUIRED", 2)], poll_s=0)
     broker.clock.advance(LOCK, liveness=True)
     broker.group(GROUP).caught_up("orders")

@@ -11,12 +11,18 @@ import pytest
 from kmini import Broker
 from kmini.broker.broker import BrokerServer
 from kmini.broker.network.memory_transport import MemoryTransport
+from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 from kmini.client.address import Address
 from kmini.client.connection import Connection, ConnectionSettings
 from kmini.client.errors import Disconnected
+from kmini.protocol.errors import NONE
+from kmini.protocol.messages.describe_configs import BROKER
+from kmini.protocol.messages.incremental_alter_configs import SET
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import ConnectionClosed, Wire
 from support.broker.clusters import Clusters
+from support.broker.config_requests import Ask, alter, change
+from support.broker.consumer_lab import StillClock
 from support.broker.fed_connection import FedConnection
 
 pytestmark = pytest.mark.sockets
@@ -64,6 +70,52 @@ async def test_a_host_may_have_as_many_connections_as_its_limit_says(
     FedConnection(broker, "fifth", refused)
     assert refused == [("third", b""), ("fifth", b"")]
     second.leave()
+
+
+PREFIX = "listener.name.outside.max.connection"
+TWO_LISTENERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+    "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    "inter_broker_listener_name": "PLAINTEXT",
+}
+
+
+def outside(broker: BrokerServer, count: int) -> list[FedConnection]:
+    """Connections to one of the two listeners."""
+    return [FedConnection(broker, str(number), [], listener="OUTSIDE") for number in range(count)]
+
+
+async def test_a_listener_has_a_limit_of_connections_of_its_own_which_may_change(
+    start_broker: Callable[..., Awaitable[BrokerServer]], ask: Ask
+) -> None:
+    broker = await start_broker(**TWO_LISTENERS, **{f"{PREFIX}s": "3"})
+    connections = outside(broker, 4)
+    assert [one.connection.is_closing for one in connections] == [False] * 3 + [True]
+    connections[-1].leave()
+    assert not FedConnection(broker, "inside", []).connection.is_closing
+    assert await alter(ask, broker, change(BROKER, "1", (f"{PREFIX}s", SET, "4"))) == [NONE]
+    assert [one.connection.is_closing for one in outside(broker, 2)] == [False, True]
+
+
+async def test_a_listener_has_a_rate_of_connections_of_its_own_beside_that_of_all(
+    start_broker: Callable[..., Awaitable[BrokerServer]],
+) -> None:
+    broker = await start_broker(
+        **TWO_LISTENERS, clock=StillClock(), max_connection_creation_rate=3, **{f"{PREFIX}.creation.rate": "1"}
+    )
+
+    def is_held(one: FedConnection) -> bool:
+        return one.connection._muted_until_ms > broker.clock.liveness_ms()
+
+    assert [is_held(one) for one in outside(broker, 11)] == [False] * 10 + [True]
+    inside = [FedConnection(broker, str(number), []) for number in range(20)]
+    assert [is_held(one) for one in inside] == [False] * 19 + [True]  # 30 in ten seconds, eleven of them outside
+
+
+@pytest.mark.parametrize("name", ["s", ".creation.rate"])
+def test_a_limit_of_a_listener_that_is_no_number_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="must be a whole number that is not negative"):
+        BrokerConfig.parse({PREFIX + name: "many", **{key.replace("_", "."): to for key, to in TWO_LISTENERS.items()}})
 
 
 def test_idle_connections_are_closed_and_active_ones_are_not() -> None:

@@ -49,9 +49,11 @@ class FedConnection:
 
     client_id = "fed"
 
-    def __init__(self, broker: BrokerServer, name: str, written: list[tuple[str, bytes]]) -> None:
+    def __init__(
+        self, broker: BrokerServer, name: str, written: list[tuple[str, bytes]], *, listener: str = "PLAINTEXT"
+    ) -> None:
         self.transport = RecordingTransport(name, written)
-        self.connection = Connection(broker.server, Listener("PLAINTEXT", "127.0.0.1", 9092))
+        self.connection = Connection(broker.server, Listener(listener, "127.0.0.1", 9092))
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self, *requests: tuple[Request, int]) -> None:

@@ -1,0 +1,98 @@
+"""Accepts the connections of a listener with TLS, and bounds how many of them are amid their handshake.
+
+A server of asyncio tells nobody of a connection before its handshake is done. Clients that never finish theirs would be
+neither counted nor closed in favour of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+from .peer_log import PeerLog
+
+log = logging.getLogger("kmini.server")
+peer_log = PeerLog(logging.getLogger("kmini.connection"))
+
+MOST_HANDSHAKES = 1_000
+"""Handshakes that may go on at a listener. A further one ends the oldest: that of a well-behaved client takes
+milliseconds."""
+PAUSE_S = 1.0
+"""Seconds until the next attempt to accept, where the system has no room for another connection."""
+
+
+class Handshakes:
+    """Accepts at a listening socket. Each connection becomes one of the protocols that `make` returns, once its
+    handshake is done."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        make: Callable[[], asyncio.BaseProtocol],
+        context: ssl.SSLContext,
+        *,
+        limit_s: float,
+        most: int,
+    ) -> None:
+        """`limit_s` is how many seconds a handshake may take, `most` how many may go on."""
+        listening.setblocking(False)
+        self._listening = listening
+        self._make = make
+        self._context = context
+        self._limit_s = limit_s
+        self._most = most
+        self._going: dict[asyncio.Task[None], None] = {}
+        """The handshakes that go on, the oldest first."""
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    def __len__(self) -> int:
+        return len(self._going)
+
+    def close(self) -> None:
+        """Accept no more, and end the handshakes that go on."""
+        self._accepting.cancel()
+        for handshake in self._going:
+            handshake.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return when nothing of it runs any more, and the address is free."""
+        await asyncio.wait([self._accepting, *self._going])
+        self._listening.close()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(self._listening)
+            except ConnectionError:  # the client has gone already
+                continue
+            except OSError as error:
+                log.error("cannot accept a connection: %s", error)
+                await asyncio.sleep(PAUSE_S)
+                continue
+            task = loop.create_task(self._shake_hands(accepted))
+            self._going[task] = None
+            task.add_done_callback(self._end)
+            if len(self._going) > self._most:
+                self._end_oldest()
+            await asyncio.sleep(0)  # the task begins, and others have their turn
+
+    def _end(self, handshake: asyncio.Task[None]) -> None:
+        self._going.pop(handshake, None)
+
+    def _end_oldest(self) -> None:
+        oldest = next(iter(self._going))
+        peer_log.warning("closed a connection: it is the oldest of more than %d TLS handshakes", self._most)
+        self._end(oldest)
+        oldest.cancel()
+
+    async def _shake_hands(self, accepted: socket.socket) -> None:
+        # A handshake that fails has written to the log why; one that takes too long has closed its connection.
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._make, accepted, ssl=self._context, ssl_handshake_timeout=self._limit_s
+            )

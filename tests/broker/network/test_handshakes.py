@@ -1,0 +1,110 @@
+"""Clients that do not finish their TLS handshake: they take neither the room nor the time of others."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from kmini import Broker
+from kmini.broker.network import handshakes
+from kmini.broker.network.peer_log import PeerLog
+
+pytestmark = pytest.mark.sockets
+
+MOST = 20
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """Lets so few handshakes go on that a test fills them."""
+    monkeypatch.setattr(handshakes, "MOST_HANDSHAKES", MOST)
+    monkeypatch.setattr(handshakes, "peer_log", PeerLog(handshakes.peer_log._logger))  # others' lines do not count
+    with Broker(topics=["orders"], tls="auto") as running:
+        yield running
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+def plain(broker: Broker, stack: ExitStack) -> socket.socket:
+    """A connection that has sent nothing yet."""
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    return stack.enter_context(socket.create_connection((host, int(port)), timeout=60))
+
+
+def is_served(broker: Broker) -> bool:
+    """Whether a client that does as it should gets through its handshake."""
+    trusted = broker.client_config("kafka-python")["ssl_cafile"]
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    context = ssl.create_default_context(cafile=trusted)
+    with (
+        socket.create_connection((host, int(port)), timeout=60) as plain,
+        context.wrap_socket(plain, server_hostname=host) as secured,
+    ):
+        secured.sendall(b"\x00\x00\x00\x0e\x00\x12\x00\x00\x00\x00\x00\x01\x00\x04test")  # ApiVersions v0
+        return secured.recv(4096)[4:8] == b"\x00\x00\x00\x01"
+
+
+def half_a_hello() -> bytes:
+    outgoing = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+    return hello[: len(hello) // 2]
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", half_a_hello()], ids=["nothing", "a header", "half a hello"])
+def test_clients_amid_their_handshakes_give_way_to_later_ones(
+    broker: Broker, stack: ExitStack, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    stuck = [plain(broker, stack) for _ in range(3 * MOST)]
+    for connection in stuck:
+        connection.sendall(sent)
+    assert is_served(broker)
+    assert all(map(is_closed, stuck[: 2 * MOST]))
+    assert goes_on(stuck[-1])
+    assert f"it is the oldest of more than {MOST} TLS handshakes" in caplog.text
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the broker has closed it, after an alert of TLS perhaps."""
+    try:
+        while connection.recv(100):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def goes_on(connection: socket.socket) -> bool:
+    connection.settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        connection.recv(1)
+    return True
+
+
+def test_a_broker_stops_at_once_amid_handshakes(broker: Broker, stack: ExitStack) -> None:
+    stuck = [plain(broker, stack) for _ in range(3)]
+    assert is_served(broker)
+    broker.stop()
+    assert all(map(is_closed, stuck))
+    broker.start()
+    assert is_served(broker)
+
+
+def test_what_is_no_handshake_takes_no_room(broker: Broker, stack: ExitStack) -> None:
+    stuck = plain(broker, stack)
+    for _ in range(2 * MOST):
+        garbage = plain(broker, stack)
+        garbage.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert is_closed(garbage)
+    assert goes_on(stuck)
+    assert is_served(broker)
