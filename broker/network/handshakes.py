@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import socket
 import ssl
@@ -23,6 +24,8 @@ MOST_HANDSHAKES = 1_000
 milliseconds."""
 PAUSE_S = 1.0
 """Seconds until the next attempt to accept, where the system has no room for another connection."""
+AT_ONCE = 50
+"""Connections that are accepted before others have their turn: a queue of the system that is full drops them."""
 
 
 class Handshakes:
@@ -45,8 +48,8 @@ class Handshakes:
         self._context = context
         self._limit_s = limit_s
         self._most = most
-        self._going: dict[asyncio.Task[None], None] = {}
-        """The handshakes that go on, the oldest first."""
+        self._going: dict[asyncio.Task[None], socket.socket | None] = {}
+        """The handshakes that go on, the oldest first; with its socket, one that has not begun."""
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
     def __len__(self) -> int:
@@ -56,7 +59,7 @@ class Handshakes:
         """Accept no more, and end the handshakes that go on."""
         self._accepting.cancel()
         for handshake in self._going:
-            handshake.cancel()
+            self._cancel(handshake)
 
     async def wait_closed(self) -> None:
         """Return when nothing of it runs any more, and the address is free."""
@@ -65,7 +68,7 @@ class Handshakes:
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        for number in itertools.count(1):
             try:
                 accepted, _ = await loop.sock_accept(self._listening)
             except ConnectionError:  # the client has gone already
@@ -75,11 +78,12 @@ class Handshakes:
                 await asyncio.sleep(PAUSE_S)
                 continue
             task = loop.create_task(self._shake_hands(accepted))
-            self._going[task] = None
+            self._going[task] = accepted
             task.add_done_callback(self._end)
             if len(self._going) > self._most:
                 self._end_oldest()
-            await asyncio.sleep(0)  # the task begins, and others have their turn
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def _end(self, handshake: asyncio.Task[None]) -> None:
         self._going.pop(handshake, None)
@@ -87,10 +91,19 @@ class Handshakes:
     def _end_oldest(self) -> None:
         oldest = next(iter(self._going))
         peer_log.warning("closed a connection: it is the oldest of more than %d TLS handshakes", self._most)
+        self._cancel(oldest)
         self._end(oldest)
-        oldest.cancel()
+
+    def _cancel(self, handshake: asyncio.Task[None]) -> None:
+        handshake.cancel()
+        accepted = self._going[handshake]
+        if accepted is not None:  # the task, which would close it, never runs
+            accepted.close()
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
+        task = asyncio.current_task()
+        if task in self._going:
+            self._going[task] = None
         # A handshake that fails has written to the log why; one that takes too long has closed its connection.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(

@@ -132,6 +132,9 @@ class Server:
 
                 limit_s = min(config.kmini_authentication_timeout_ms, MOST_HANDSHAKE_MS) / 1000
                 most = min(MOST_HANDSHAKES, self._most_connections // 4)
+                # Kafka accepts on a thread of its own. Here handshakes take the same time, and a queue that is full
+                # drops connections, which come again after a second.
+                listening.listen(max(config.socket_listen_backlog_size, most))
                 self._servers.append(Handshakes(listening, accept, tls.context, limit_s=limit_s, most=most))
         self._watch_idle()
 

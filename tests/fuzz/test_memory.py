@@ -1,13 +1,14 @@
 """What a peer announces, withholds or does not read costs about what it sends, and never another peer's time.
 
 Measured: 60 announcements of 100 MiB, some KiB of each sent, 1 MiB in all; 2,000 slow connections 18 KiB each; 3,000
-unread fetches of 4 MiB 4 MiB in all; a client beside them with a p99 of 80 ms at most.
+unread fetches of 4 MiB 4 MiB in all; 2,000 handshakes that never end 65 MiB; a client beside them with a p99 of 80 ms.
 """
 
 from __future__ import annotations
 
 import resource
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from kmini.protocol.messages import FetchRequest, MetadataRequest, ProduceReques
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.testing import ConnectionClosed, Wire
+from support.certificates import Authority
 from support.fuzz.connections import queued_bytes
 from support.fuzz.large_requests import ANNOUNCED, have_four_mebibytes
 from support.fuzz.watched_broker import WatchedBroker
@@ -124,6 +126,57 @@ def test_slow_connections_cost_little_each(watched_broker: Start, rounds: Callab
         for peer in peers:
             peer.close()
     settled_on(broker, 0)
+
+
+HOSTILE = {
+    "nothing": lambda hello: b"",
+    "half a hello": lambda hello: hello[: len(hello) // 2],
+    "a hello": lambda hello: hello,
+    "a hello in many records": lambda hello: b"".join(hello[:3] + b"\0\1" + hello[at : at + 1] for at in range(5, 200)),
+}
+"""What clients that never finish their handshake have sent, by the hello of one that would."""
+
+
+@pytest.mark.parametrize("sent", HOSTILE)
+def test_handshakes_that_never_end_cost_little_and_leave_others_alone(watched_broker: Start, sent: str) -> None:
+    """Two thousand of them at a listener with TLS, where a thousand may go on."""
+    authority = Authority()
+    keys = authority.sign("broker")
+    broker = watched_broker(
+        listeners="PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        ssl_keystore_type="PEM",
+        ssl_keystore_key=keys.key_pem,
+        ssl_keystore_certificate_chain=keys.certificate_pem,
+    )
+    outgoing = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    part = HOSTILE[sent](outgoing.read())
+    before, sockets = warm(broker), broker.state().sockets
+    address = broker.address_of("SSL")
+    context = ssl.create_default_context(cadata=authority.pem)
+    peers: list[socket.socket] = []
+    try:
+        with WellBehavedClient(broker.bootstrap_servers, "calm") as calm:
+            for _ in range(2_000):
+                peers.append(socket.create_connection(address, 20))
+                peers[-1].sendall(part)
+            with (
+                socket.create_connection(address, 20) as plain,
+                context.wrap_socket(plain, server_hostname="localhost"),
+            ):
+                pass  # a client that does as it should is let in
+            report = calm.report(ROUNDS)
+        grown = broker.resident_bytes() - before
+        print(f"{grown / 1_000 / KIB:.0f} KiB a handshake, p99 {report.p99_ms:.0f} ms, {report.longest_ms:.0f} at most")
+        assert grown <= 1_000 * 128 * KIB
+        assert report.trouble == ""
+        assert report.p99_ms <= 500
+    finally:
+        for peer in peers:
+            peer.close()
+    until(lambda: broker.state().sockets <= sockets, broker.state, poll_s=0.02)
 
 
 def test_connections_do_not_take_the_descriptors_that_files_need() -> None:

@@ -60,6 +60,11 @@ class WatchedBroker:
         host, _, port = self.bootstrap_servers.rpartition(":")
         return host, int(port)
 
+    def address_of(self, listener: str) -> tuple[str, int]:
+        """Host and port of the listener of this name."""
+        host, port = self._ask(f"address {listener}")
+        return host, port
+
     def state(self) -> State:
         return State(**self._ask("state"))
 
@@ -229,6 +234,8 @@ def main() -> None:
             match question.split():
                 case ["state"]:
                     answer = thread.run(look(core, heartbeat))
+                case ["address", name]:
+                    answer = (core.server.listener(name).host, core.server.listener(name).port)
                 case ["age", duration_ms]:
                     broker.advance_clock(int(duration_ms))
                 case ["pass", duration_ms]:
