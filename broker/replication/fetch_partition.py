@@ -266,6 +266,20 @@ class FetchPartition:
         if isinstance(partition, Partition) and self.instead_of_records() is None:
             partition.follower_fetched(self.reader.replica_id, asked.fetch_offset, asked.log_start_offset)
 
+    def is_noted(self) -> bool:
+        """Whether the partition knows what this follower has, and counts it as in sync; true for a consumer. Else the
+        next fetch says it again: one that was sent earlier may have come later, on another connection, or the
+        controller could not be asked."""
+        reader, partition = self.reader, self.partition
+        if not (reader.is_follower and isinstance(partition, Partition)):
+            return True
+        replica = partition.replicas.get(reader.replica_id)
+        return replica is None or (
+            replica.log_end_offset == self.asked.fetch_offset
+            and replica.log_start_offset == self.asked.log_start_offset
+            and replica.node_id in partition.state.isr
+        )
+
     def must_tell_follower(self) -> bool:
         """Whether this follower has to be answered without records: its answer raises its log start offset, for which
         a deletion waits (KIP-107), or its high watermark, because consumers may read there (KAFKA-9731), or a test

@@ -234,6 +234,7 @@ def _is_at_rest(wanted: FetchPartition) -> bool:
         and offset >= wanted.limit_offset()
         and log.high_watermark == wanted.sent_high_watermark
         and log.log_start_offset == wanted.sent_log_start_offset
+        and wanted.is_noted()
     )
 
 
