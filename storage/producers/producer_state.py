@@ -204,8 +204,14 @@ class ProducerStates:
         self.end_offset = max(self.end_offset, log_start_offset)
 
     def last_stable_offset_after(self, transaction: CompletedTransaction) -> int:
-        """Return the last stable offset after this transaction: the start of the oldest other open one."""
+        """Return the last stable offset after this transaction: the start of the oldest other one that was open then.
+
+        A follower appends several transactions at once. One that began after the marker was not open: it would hide
+        those that were aborted in between from readers.
+        """
         for first_offset, producer_id in self.ongoing.items():
+            if first_offset > transaction.last_offset:
+                break
             if producer_id != transaction.producer_id:
                 return first_offset
         return transaction.last_offset + 1

@@ -213,6 +213,19 @@ def test_the_transactions_of_one_append_complete_in_order(partition: Partition) 
     assert partition.states.first_unstable_offset == 3
 
 
+def test_a_transaction_that_began_after_an_abort_of_the_same_append_does_not_bound_what_was_stable_then(
+    partition: Partition,
+) -> None:
+    """A reader of a follower looks for aborted transactions up to the first whose last stable offset is beyond what it
+    reads: at 4 the first one would hide the second."""
+    update = partition.states.prepare(Origin.REPLICATION)
+    for first in (0, 2):
+        update.add(batch(first, first // 2, producer_id=1, transactional=True))
+        update.add_marker(batch(first + 1, -1, producer_id=1, control=True), is_abort=True, coordinator_epoch=0)
+    update.add(batch(4, 0, producer_id=2, transactional=True))
+    assert update.commit() == [AbortedTransaction(1, 0, 1, 2), AbortedTransaction(1, 2, 3, 4)]
+
+
 def test_a_marker_without_a_transaction_completes_nothing(partition: Partition) -> None:
     partition.append(0, producer_id=1)
     assert partition.end_transaction(producer_id=1, is_abort=True) == []
