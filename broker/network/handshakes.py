@@ -52,9 +52,6 @@ class Handshakes:
         """The handshakes that go on, the oldest first; with its socket, one that has not begun."""
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
-    def __len__(self) -> int:
-        return len(self._going)
-
     def close(self) -> None:
         """Accept no more, and end the handshakes that go on."""
         self._accepting.cancel()
