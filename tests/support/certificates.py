@@ -14,6 +14,18 @@ from cryptography.x509.oid import NameOID
 
 PEM = serialization.Encoding.PEM
 DAY = datetime.timedelta(days=1)
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+"""Python 3.13 asks for this of an authority, and for its key's identifier in what it signs."""
 
 
 class Signed:
@@ -58,6 +70,8 @@ class Authority:
             _builder(self._name, self._key.public_key())
             .issuer_name(self._name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
+            .add_extension(_SIGNS_CERTIFICATES, critical=True)
             .sign(self._key, hashes.SHA256())
         )
 
@@ -79,6 +93,7 @@ class Authority:
             _builder(x509.Name(attributes), key.public_key(), ended=is_expired)
             .issuer_name(self._name)
             .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         return Signed(self, key, certificate)
