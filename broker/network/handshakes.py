@@ -1,7 +1,7 @@
 """Accepts the connections of a listener with TLS, and bounds how many of them are amid their handshake.
 
-A server of asyncio tells nobody of a connection before its handshake is done. Clients that never finish theirs would be
-neither counted nor closed in favour of others.
+asyncio's server reports a connection only when its handshake is done. With it, the broker could neither count nor close
+the connections of clients that never finish their handshake.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ log = logging.getLogger("kmini.server")
 peer_log = PeerLog(logging.getLogger("kmini.connection"))
 
 MOST_HANDSHAKES = 1_000
-"""Handshakes that may go on at a listener. A further one ends the oldest: that of a well-behaved client takes
-milliseconds."""
+"""Handshakes that a listener works on at a time. When another one begins, the connection with the oldest handshake is
+closed: a well-behaved client needs milliseconds for its own."""
 PAUSE_S = 1.0
 """Seconds until the next attempt to accept, where the system has no room for another connection."""
 AT_ONCE = 50
@@ -99,8 +99,8 @@ class Handshakes:
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
         task = asyncio.current_task()
-        if task in self._going:
-            self._going[task] = None
+        assert task is not None
+        self._going[task] = None
         # A handshake that fails has written to the log why; one that takes too long has closed its connection.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(

@@ -311,8 +311,10 @@ class Server:
         from ..quotas.rates import Rate, Windows  # most brokers have no such limit
 
         config, now_ms = self.services.config.current, self.services.clock.liveness_ms()
-        windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
-        creations = self._creations.get(sharers) or self._creations.setdefault(sharers, Rate(windows))
+        creations = self._creations.get(sharers)
+        if creations is None:
+            windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+            creations = self._creations[sharers] = Rate(windows)
         creations.record(1, now_ms)
         # Kafka lets one pass each window where the rate is 0.
         return creations.throttle_ms(bound or 1 / config.quota_window_size_seconds, now_ms)

@@ -21,7 +21,7 @@ from kmini.protocol.messages import FetchRequest, MetadataRequest, ProduceReques
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.testing import ConnectionClosed, Wire
-from support.certificates import Authority
+from support.certificates import Authority, client_hello
 from support.fuzz.connections import queued_bytes
 from support.fuzz.large_requests import ANNOUNCED, have_four_mebibytes
 from support.fuzz.watched_broker import WatchedBroker
@@ -148,11 +148,7 @@ def test_handshakes_that_never_end_cost_little_and_leave_others_alone(watched_br
         ssl_keystore_key=keys.key_pem,
         ssl_keystore_certificate_chain=keys.certificate_pem,
     )
-    outgoing = ssl.MemoryBIO()
-    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
-    with suppress(ssl.SSLWantReadError):
-        client.do_handshake()
-    part = HOSTILE[sent](outgoing.read())
+    part = HOSTILE[sent](client_hello())
     before, sockets = warm(broker), broker.state().sockets
     address = broker.address_of("SSL")
     context = ssl.create_default_context(cadata=authority.pem)

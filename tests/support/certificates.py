@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import ssl
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography import x509
@@ -26,6 +28,15 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
     decipher_only=False,
 )
 """Python 3.13 asks for this of an authority, and for its key's identifier in what it signs."""
+
+
+def client_hello() -> bytes:
+    """What a client sends first in a TLS handshake."""
+    outgoing = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
 
 
 class Signed:

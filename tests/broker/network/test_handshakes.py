@@ -12,6 +12,7 @@ import pytest
 from kmini import Broker
 from kmini.broker.network import handshakes
 from kmini.broker.network.peer_log import PeerLog
+from support.certificates import client_hello
 
 pytestmark = pytest.mark.sockets
 
@@ -52,16 +53,12 @@ def is_served(broker: Broker) -> bool:
         return secured.recv(4096)[4:8] == b"\x00\x00\x00\x01"
 
 
-def half_a_hello() -> bytes:
-    outgoing = ssl.MemoryBIO()
-    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
-    with pytest.raises(ssl.SSLWantReadError):
-        client.do_handshake()
-    hello = outgoing.read()
-    return hello[: len(hello) // 2]
+HELLO = client_hello()
 
 
-@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", half_a_hello()], ids=["nothing", "a header", "half a hello"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"\x16\x03\x01", HELLO[: len(HELLO) // 2]], ids=["nothing", "a header", "half a hello"]
+)
 def test_clients_amid_their_handshakes_give_way_to_later_ones(
     broker: Broker, stack: ExitStack, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
