@@ -57,7 +57,8 @@ simulate: $(VENV)/installed-test ## play the histories of SEEDS (1-1000) of a cl
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
-soak: setup kafka-39-jars axe testcontainers object-store ## what measures or draws its trouble at random, alone, and the planted defects
+soak: setup kafka-39-jars axe testcontainers object-store ## a thousand histories, what measures or draws its trouble at random, alone, and the planted defects
+	$(BIN)/python tests/simulate.py 1-1000
 	$(TEST) soak $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 	$(BIN)/python .ci/planted_defects.py
 

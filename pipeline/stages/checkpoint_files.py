@@ -21,8 +21,11 @@ Spark's files; Spark ignores it."""
 SHOWN_WHEN_CLOSED = "fs.capability.outputstream.abortable"
 """Hadoop's name for what file systems of object stores can: a file that is being written is not there yet."""
 
+REPLACED = ("org.apache.hadoop.fs.ChecksumException", "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
+"""What Hadoop says of a file that is replaced while it is read. A file and its checksum are replaced one after the
+other; S3A asks for the version of a file that it found when it opened it."""
 LOOKS, SETTLE_S = 5, 0.1
-"""How often a file is read whose checksum is not right, and seconds in between."""
+"""How often a file is read that is being replaced, and seconds in between."""
 
 
 class SparkFiles:
@@ -93,9 +96,9 @@ class SparkFiles:
                 kind = error.java_exception.getClass().getName()
                 if kind == "java.io.FileNotFoundException":
                     raise FileNotFoundError(f"{self}/{name}") from None
-                if kind != "org.apache.hadoop.fs.ChecksumException" or not left:
+                if kind not in REPLACED or not left:
                     raise
-            time.sleep(SETTLE_S)  # a file and its checksum may be replaced at this moment, one after the other
+            time.sleep(SETTLE_S)
 
     def __str__(self) -> str:
         return self._location

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -107,8 +109,8 @@ class Driver:
         file = directory / "program.py"
         file.write_text(PROGRAM)
         jars = ",".join(map(str, sorted(FETCHED.glob("*.jar"))))
-        self.log = directory / "driver.log"
-        with self.log.open("ab") as log:
+        self.log = directory / f"driver-{time.monotonic_ns()}.log"
+        with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(file), cluster.servers, store.address, jars, *more],
                 stdout=log,
@@ -142,6 +144,46 @@ def start(store: Store, cluster: Cluster, tmp_path: Path) -> Iterator[Callable[.
     yield start_driver
     for driver in started:
         driver.kill()
+
+
+READER = """
+import sys
+from pyspark.sql import SparkSession
+from kmini.pipeline.stages.checkpoint_files import SparkFiles
+
+store, jars = sys.argv[1:]
+settings = {"endpoint": store, "endpoint.region": "us-east-1", "path.style.access": "true"}
+settings |= {"access.key": "key", "secret.key": "secret"}
+builder = SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.ui.enabled", "false")
+for name, value in settings.items():
+    builder = builder.config(f"spark.hadoop.fs.s3a.{name}", value)
+files = SparkFiles(builder.getOrCreate(), "s3a://bucket/checkpoint")
+for _ in range(100):
+    assert files.read("kmini.lease").startswith(b"holder ")
+"""
+
+
+def test_a_lease_in_an_object_store_is_read_while_its_holder_writes_it_again(store: Store) -> None:
+    """S3A opens a file by one request, and reads it by another one that fails when the file has changed."""
+    jars = ",".join(map(str, sorted(FETCHED.glob("*.jar"))))
+    command = [sys.executable, "-c", READER, store.address, jars]
+    is_over = threading.Event()
+
+    def write() -> None:
+        renewals = 0
+        while not is_over.wait(0.05):
+            renewals += 1
+            with store.files.open_output_stream("bucket/checkpoint/kmini.lease") as file:
+                file.write(f"holder {renewals}".encode())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        until(lambda: "kmini.lease" in store.names("checkpoint"), timeout_s=60.0)
+        subprocess.run(command, check=True, timeout=WITHIN_S, capture_output=True)
+    finally:
+        is_over.set()
+        writer.join()
 
 
 def test_a_killed_driver_is_taken_up_by_another_one_out_of_an_object_store(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -23,11 +25,8 @@ after an append that failed. 783: of several transactions that a follower append
 last stable offset that hid the others from readers. 812: a fetch of a follower that came late put back what its leader
 knew of it, and while nothing was written it stayed out of the ISR."""
 
-SEEDS = [*(range(1, 1_001) if os.environ.get("KMINI_SOAK") else range(1, 25)), *FOUND]
 
-
-@pytest.mark.deep
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*range(1, 25), *FOUND])
 def test_no_promise_is_broken_whatever_happens_to_the_cluster(seed: int) -> None:
     assert play(seed).acknowledged, "nobody got anything done"
 
@@ -48,6 +47,25 @@ def test_a_seed_is_one_history_whatever_was_played_before() -> None:
     first = play(19)
     play(45)
     assert play(19) == first
+
+
+@pytest.mark.sockets  # it starts a thread
+def test_a_seed_is_one_history_whatever_other_threads_of_the_process_do() -> None:
+    is_over = threading.Event()
+
+    def sleep() -> None:
+        while not is_over.is_set():
+            time.sleep(0.001)
+            os.urandom(1)
+
+    alone = play(19)
+    other = threading.Thread(target=sleep)
+    other.start()
+    try:
+        assert play(19) == alone
+    finally:
+        is_over.set()
+        other.join()
 
 
 def test_a_history_without_some_steps_and_clients_can_be_played() -> None:

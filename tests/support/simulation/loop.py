@@ -17,6 +17,7 @@ import errno
 import os
 import random
 import socket
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
@@ -203,9 +204,19 @@ class ClosedSocket:
         return lambda *_, **__: None
 
 
+def _for_this_thread(replacement: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    here = threading.get_ident()
+
+    def either(*arguments: Any, **more: Any) -> Any:
+        return (replacement if threading.get_ident() == here else real)(*arguments, **more)
+
+    return either
+
+
 @contextlib.contextmanager
 def _nothing_real(loop: SimulatedLoop, seed: int) -> Iterator[None]:
-    """Replace time, chance, and the sockets that listen."""
+    """Replace time, chance, and the sockets that listen, for this thread. Others of the process, such as those of a
+    library that a test before used, go on with what is real: each of their sleeps would move the simulated time."""
     chance = random.Random(f"urandom {seed}")
 
     def wall_s() -> float:
@@ -233,7 +244,8 @@ def _nothing_real(loop: SimulatedLoop, seed: int) -> Iterator[None]:
             (socket, "socket", ClosedSocket),
             (memory_transport, "MemoryNetwork", network),
         ):
-            stack.enter_context(mock.patch.object(owner, name, replacement))
+            replaced = replacement if name == "socket" else _for_this_thread(replacement, getattr(owner, name))
+            stack.enter_context(mock.patch.object(owner, name, replaced))
         state = random.getstate()
         random.seed(seed)
         try:
