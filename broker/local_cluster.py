@@ -174,7 +174,7 @@ class LocalCluster:
         for timer in self._fences.values():
             timer.cancel()
         for broker in [*self.brokers.values()]:
-            self.controller.unregister(broker.node_id)
+            self.controller.fence(broker.node_id)
         for node_id in list(self._kept_ports):
             self._give_ports_back(node_id)
         while self.brokers:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ...protocol.errors import InvalidReplicationFactor
 from ...protocol.messages.describe_configs import BROKER, GROUP, TOPIC
 from ...protocol.uuids import random_uuid
 from ...storage.data_directory import NotADataDirectory, prepare_data_directory
@@ -69,6 +70,8 @@ class Controller:
         self.features_epoch = stored.features_epoch
         """How often levels of features were set."""
         self._brokers: dict[int, BrokerRegistration] = {}
+        self._racks: dict[int, str | None] = {}
+        """The rack of each registered broker."""
         self._leaving: dict[bytes, str] = {}
         self._gone_from: dict[bytes, set[int]] = {}
         """Which brokers have put the folders of a deleted topic away."""
@@ -126,6 +129,7 @@ class Controller:
     def _succeeded(self, stored: Stored) -> Controller:
         successor = Controller(self._database, stored, self.node_ids)
         successor._next_in_block, successor._block_end = self._next_in_block, self._block_end
+        successor._racks = self._racks
         return successor
 
     def close(self, *, clean: bool = True) -> None:
@@ -144,8 +148,14 @@ class Controller:
         """The broker that clients send administrative requests to; any would do."""
         return min(self._brokers, default=-1)
 
+    @property
+    def registered(self) -> Collection[int]:
+        """The node ids of brokers that are live, or were and may come back: new partitions have replicas there, too."""
+        return self._racks.keys()
+
     def register(self, broker: BrokerRegistration) -> None:
         self._brokers[broker.node_id] = broker
+        self._racks[broker.node_id] = broker.rack
         self.paused_tasks.resume()
 
     def broker(self, node_id: int) -> BrokerRegistration | None:
@@ -155,9 +165,14 @@ class Controller:
     def is_live(self, node_id: int) -> bool:
         return node_id in self._brokers
 
-    def unregister(self, node_id: int) -> None:
+    def fence(self, node_id: int) -> None:
+        """A broker is live no more. It stays registered."""
         self._brokers.pop(node_id, None)
         self.paused_tasks.resume()
+
+    def unregister(self, node_id: int) -> None:
+        """Forget a broker that is not live, until it joins again. KeyError if it is not registered."""
+        del self._racks[node_id]
 
     # --- topics
 
@@ -177,23 +192,27 @@ class Controller:
         return min(self._folded_names.get(_fold(name), set()) - {name}, default=None)
 
     def assign(self, partitions: int, replication_factor: int, first: int | None = None) -> list[tuple[int, ...]]:
-        """Replicas for each of `partitions` new partitions, spread over the live brokers: after those that were
+        """Replicas for each of `partitions` new partitions, spread over the registered brokers: after those that were
         assigned before, or, given the number of the `first` partition, the same in each run.
 
         Raises InvalidPartitions or InvalidReplicationFactor.
         """
-        check_replication(partitions, replication_factor, len(self._brokers))
+        check_replication(partitions, replication_factor, len(self._racks))
+        if not self._brokers:
+            raise InvalidReplicationFactor("no broker is live")
         if first is None:
             first, self._turn = self._turn, self._turn + partitions
-        racks = racks_of((broker.node_id, broker.rack) for broker in self._brokers.values())
-        return [place(racks, first + number, replication_factor) for number in range(partitions)]
+        racks, dead = racks_of(self._racks.items()), self._racks.keys() - self._brokers.keys()
+        return [place(racks, first + number, replication_factor, dead=dead) for number in range(partitions)]
 
     def new_topic(self, name: str, assignment: Iterable[Sequence[int]], configs: dict[str, str]) -> Topic:
-        """A topic with a new id, led by the first replica of each partition; `create_topics` makes it real."""
-        partitions = tuple(
-            PartitionState(replicas=tuple(replicas), isr=tuple(replicas), leader=replicas[0]) for replicas in assignment
-        )
-        return Topic(name, random_uuid(), partitions, configs)
+        """A topic with a new id; `create_topics` makes it real."""
+        return Topic(name, random_uuid(), tuple(map(self._new_partition, assignment)), configs)
+
+    def _new_partition(self, replicas: Sequence[int]) -> PartitionState:
+        """A partition that the first live replica leads, while the live ones are in sync. One of them must be live."""
+        isr = tuple(node_id for node_id in replicas if node_id in self._brokers)
+        return PartitionState(tuple(replicas), isr, isr[0])
 
     def create_topics(self, topics: Sequence[Topic]) -> None:
         """Write new topics, all or none, before their folders exist. Raises KafkaStorageError if they cannot be."""
@@ -204,8 +223,7 @@ class Controller:
     def add_partitions(self, topic: Topic, assignment: Iterable[Sequence[int]]) -> Topic:
         """Give a topic further partitions, before their folders exist; returns what it is now. Raises
         KafkaStorageError."""
-        new = [PartitionState(tuple(replicas), tuple(replicas), replicas[0]) for replicas in assignment]
-        grown = topic._replace(partitions=(*topic.partitions, *new))
+        grown = topic._replace(partitions=(*topic.partitions, *map(self._new_partition, assignment)))
         self._database.insert_partitions(grown, len(topic.partitions))
         self._remember(grown)
         return grown
@@ -273,9 +291,14 @@ class Controller:
         """Whether a deleted topic of this name may still have folders that a new one would run into."""
         return name in self._leaving.values()
 
-    def deleted_topic_ids(self) -> set[bytes]:
-        """Topics that are deleted and whose folders may not be."""
-        return self._database.deleted_topic_ids()
+    def deleted_topics(self, node_id: int) -> dict[bytes, str]:
+        """The ids and names of topics that are deleted while their folders on this broker may not be. The name is empty
+        where it is not known."""
+        return {
+            topic_id: name
+            for topic_id, name in self._database.deleted_topics().items()
+            if node_id not in self._gone_from.get(topic_id, ())
+        }
 
     def release_names(self, topic_ids: Iterable[bytes]) -> None:
         """Every live broker has put the folders of these deleted topics away: others may be called so."""

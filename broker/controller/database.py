@@ -135,12 +135,12 @@ class ControllerDatabase:
             changes[of.topic_key(topic.id)] = None
             changes[of.config_key(TOPIC, topic.name)] = None
             changes.update(dict.fromkeys(self._partition_keys(topic.id, 0)))
-            changes[of.deleted_topic_key(topic.id)] = True
+            changes[of.deleted_topic_key(topic.id)] = topic.name
         self._change(changes)
 
-    def deleted_topic_ids(self) -> set[bytes]:
-        """The ids of deleted topics whose folders have to go."""
-        return of.deleted_topic_ids(self._journal.entries)
+    def deleted_topics(self) -> dict[bytes, str]:
+        """The ids and names of deleted topics whose folders have to go."""
+        return of.deleted_topics(self._journal.entries)
 
     def forget_deleted(self, topic_ids: Collection[bytes]) -> None:
         """Note that the folders of these deleted topics are gone."""
@@ -224,7 +224,7 @@ def _told_by_name(path: str) -> Iterator[None]:
 
 
 def _new(cluster_id: str) -> Stored:
-    return Stored(cluster_id or format_uuid(random_uuid()), [], {}, {}, {}, [], {}, {}, 0, 0, set(), {})
+    return Stored(cluster_id or format_uuid(random_uuid()), [], {}, {}, {}, [], {}, {}, 0, 0, {}, {})
 
 
 def _is_of_sqlite(filesystem: FileSystem, path: str) -> bool:

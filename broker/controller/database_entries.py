@@ -47,8 +47,9 @@ class Stored(NamedTuple):
     features_epoch: int
     next_producer_id: int
     """The first producer id that is in no reserved block."""
-    deleted_topics: set[bytes]
-    """Ids of deleted topics whose folders may still be there."""
+    deleted_topics: dict[bytes, str]
+    """Ids and names of deleted topics whose folders may still be there. The name is empty where an earlier release has
+    deleted the topic."""
     delegation_tokens: dict[str, DelegationToken]
     """By token id. They hold no secret."""
 
@@ -70,7 +71,7 @@ def entries_of(stored: Stored) -> Entries:
     entries.update({acl_key(acl): True for acl in stored.acls})
     entries.update({scram_key(*key): scram_value(one) for key, one in stored.scram_credentials.items()})
     entries.update({feature_key(name): level for name, level in stored.feature_levels.items()})
-    entries.update({deleted_topic_key(topic_id): True for topic_id in stored.deleted_topics})
+    entries.update({deleted_topic_key(topic_id): name or True for topic_id, name in stored.deleted_topics.items()})
     entries.update({token_key(one.token_id): token_value(one) for one in stored.delegation_tokens.values()})
     return entries
 
@@ -92,7 +93,7 @@ def stored_of(entries: Mapping[Key, Any]) -> Stored:
         feature_levels={},
         features_epoch=entries[FEATURES_EPOCH],
         next_producer_id=entries[NEXT_PRODUCER_ID],
-        deleted_topics=deleted_topic_ids(entries),
+        deleted_topics=deleted_topics(entries),
         delegation_tokens={},
     )
     kept: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -160,9 +161,13 @@ def deleted_topic_key(topic_id: bytes) -> Key:
     return ("deleted_topic", format_uuid(topic_id))
 
 
-def deleted_topic_ids(keys: Iterable[Key]) -> set[bytes]:
-    """The ids of the deleted topics among the keys."""
-    return {parse_uuid(key[1]) for key in keys if key[0] == "deleted_topic"}
+def deleted_topics(entries: Mapping[Key, Any]) -> dict[bytes, str]:
+    """Ids and names of the deleted topics."""
+    return {
+        parse_uuid(key[1]): "" if name is True else str(name)
+        for key, name in entries.items()
+        if key[0] == "deleted_topic"
+    }
 
 
 def config_key(resource_type: int, name: str) -> Key:

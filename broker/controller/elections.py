@@ -45,7 +45,7 @@ def never(_: Topic) -> bool:
 
 def leave(controller: Controller, node_id: int, is_unclean_allowed: IsUncleanAllowed = never) -> None:
     """A broker is live no more: others lead what it led. Raises KafkaStorageError."""
-    controller.unregister(node_id)
+    controller.fence(node_id)
     settle(controller, is_unclean_allowed)
     for registered in controller.brokers:
         if registered.broker is not None:

@@ -83,7 +83,7 @@ def _read(database: sqlite3.Connection) -> Stored:
         },
         features_epoch=properties.get("features_epoch", 0),
         next_producer_id=properties["next_producer_id"],
-        deleted_topics={topic_id for (topic_id,) in database.execute("SELECT id FROM deleted_topic")},
+        deleted_topics={topic_id: "" for (topic_id,) in database.execute("SELECT id FROM deleted_topic")},
         delegation_tokens={},
     )
 

@@ -6,7 +6,7 @@ in the next racks. So leaders are spread evenly, and no rack gets a second repli
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ...protocol.errors import InvalidPartitions, InvalidReplicationFactor
 
@@ -29,14 +29,25 @@ def racks_of(brokers: Iterable[tuple[int, str | None]]) -> list[list[int]]:
     return [racks[name] for name in sorted(racks)]
 
 
-def place(racks: Sequence[Sequence[int]], turn: int, count: int) -> tuple[int, ...]:
-    """The replicas of the `turn`-th partition. There must be `count` brokers."""
+def place(racks: Sequence[Sequence[int]], turn: int, count: int, *, dead: Collection[int] = ()) -> tuple[int, ...]:
+    """The replicas of the `turn`-th partition; the first one is on a live broker. In each rack live brokers come before
+    `dead` ones. There must be `count` brokers, and a live one."""
+    ordered = [_from(rack, turn // len(racks), dead) for rack in racks]
+    while ordered[turn % len(racks)][0] in dead:
+        turn += 1
     replicas: list[int] = []
     depth = 0
     while len(replicas) < count:
         for step in range(len(racks)):
-            rack = racks[(turn + step) % len(racks)]
+            rack = ordered[(turn + step) % len(racks)]
             if depth < len(rack) and len(replicas) < count:
-                replicas.append(rack[(turn // len(racks) + depth) % len(rack)])
+                replicas.append(rack[depth])
         depth += 1
     return tuple(replicas)
+
+
+def _from(rack: Sequence[int], turn: int, dead: Collection[int]) -> list[int]:
+    """The brokers of a rack in the order in which they get replicas."""
+    live = [node_id for node_id in rack if node_id not in dead]
+    first = turn % len(live) if live else 0
+    return [*live[first:], *live[:first], *(node_id for node_id in rack if node_id in dead)]

@@ -6,7 +6,7 @@ taken meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ...protocol.errors import (
@@ -99,9 +99,8 @@ def plan_partitions(
     if len(assignment) != count - present:
         raise InvalidReplicaAssignment(f"{count - present} partitions come to be, and {len(assignment)} are assigned")
     _check_size(count - present, room)
-    known = {registered.node_id for registered in broker.controller.brokers}
     for number, replicas in enumerate(assignment, present):
-        _check_replicas(number, replicas, known)
+        _check_replicas(number, replicas, broker.controller)
         if len(replicas) != topic.replication_factor:
             raise InvalidReplicaAssignment(
                 f"partition {number} has {len(replicas)} replicas, the others have {topic.replication_factor}"
@@ -114,7 +113,7 @@ def plan_missing(broker: TopicCreator, name: str, *, room: int = MAX_NEW_PARTITI
 
     Raises KafkaError, as `plan` does.
     """
-    shape = internal_topics.shape_of(name, broker.config.current, len(broker.controller.brokers))
+    shape = internal_topics.shape_of(name, broker.config.current, len(broker.controller.registered))
     if shape is None:
         return plan(broker, name, room=room)
     return plan(broker, name, **shape._asdict(), room=room)
@@ -156,12 +155,11 @@ def _checked_assignment(
     broker: TopicCreator, assignment: Sequence[tuple[int, Sequence[int]]], room: int
 ) -> list[tuple[int, ...]]:
     _check_size(len(assignment), room)
-    known = {registered.node_id for registered in broker.controller.brokers}
     by_number: dict[int, tuple[int, ...]] = {}
     for number, replicas in assignment:
         if number in by_number:
             raise InvalidReplicaAssignment(f"partition {number} is assigned twice")
-        _check_replicas(number, replicas, known)
+        _check_replicas(number, replicas, broker.controller)
         by_number[number] = tuple(replicas)
     if set(by_number) != set(range(len(by_number))):
         raise InvalidReplicaAssignment("partitions are numbered from 0 without gaps")
@@ -170,13 +168,15 @@ def _checked_assignment(
     return [by_number[number] for number in range(len(by_number))]
 
 
-def _check_replicas(number: int, replicas: Sequence[int], known: Collection[int]) -> None:
+def _check_replicas(number: int, replicas: Sequence[int], controller: Controller) -> None:
     if not replicas:
         raise InvalidReplicaAssignment(f"partition {number} has no replicas")
     if len(set(replicas)) < len(replicas):
         raise InvalidReplicaAssignment(f"partition {number} has a broker twice among its replicas")
-    if unknown := set(replicas).difference(known):
+    if unknown := set(replicas).difference(controller.registered):
         raise InvalidReplicaAssignment(f"partition {number} is given to broker {min(unknown)}, which is not there")
+    if not any(map(controller.is_live, replicas)):
+        raise InvalidReplicaAssignment(f"partition {number} is given to brokers of which none is live")
 
 
 def _check_size(partitions: int, room: int) -> None:

@@ -153,7 +153,7 @@ class CoordinatorTopic:
         count = self.partition_count
         if not count:
             replica_manager = self._replica_manager
-            brokers = len(replica_manager.controller.brokers)
+            brokers = len(replica_manager.controller.registered)
             shape = internal_topics.shape_of(self.name, replica_manager.config.current, brokers)
             assert shape is not None
             count = shape.partitions

@@ -1,4 +1,5 @@
-"""UnregisterBroker, version 0: forget a broker that is gone. Here the cluster forgets such a broker by itself.
+"""UnregisterBroker, version 0: forget a broker that is gone, so that new partitions have no replicas there. When it is
+started again, it is registered again.
 
 Unlike Apache Kafka, this broker refuses to unregister a broker that runs, which would leave its partitions without a
 leader until it is started again.
@@ -6,7 +7,7 @@ leader until it is started again.
 
 from __future__ import annotations
 
-from ...protocol.errors import BrokerIdNotRegistered, InvalidRequest
+from ...protocol.errors import NONE, BrokerIdNotRegistered, InvalidRequest
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ..api.registry import handles
 from ..api.request_context import Context
@@ -21,10 +22,14 @@ from ..security.resources import AclOperation, ResourceType
     guard=on_cluster(refused_by_code(UnregisterBrokerResponse)),
 )
 async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
-    """Refuse: the broker is unknown, or it runs."""
+    """Unregister a broker that is not live."""
+    controller = context.services.controller
     error: BrokerIdNotRegistered | InvalidRequest
-    if context.services.controller.is_live(request.broker_id):
+    if controller.is_live(request.broker_id):
         error = InvalidRequest(f"broker {request.broker_id} is running")
-    else:
+    elif request.broker_id not in controller.registered:
         error = BrokerIdNotRegistered(f"there is no broker {request.broker_id}")
+    else:
+        controller.unregister(request.broker_id)
+        return UnregisterBrokerResponse(error_code=NONE, error_message=None)
     return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)

@@ -16,7 +16,6 @@ from typing import Protocol
 from ...protocol.errors import (
     InconsistentTopicId,
     KafkaError,
-    KafkaStorageError,
     NotLeaderOrFollower,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -103,9 +102,10 @@ class ReplicaManager:
 
     @contextlib.contextmanager
     def rejoining(self) -> Iterator[None]:
-        """The broker becomes live again. Inside this context it takes into account that DeleteRecords may have deleted
-        records, without its knowledge, of partitions that it led before."""
+        """The broker becomes live again. Inside this context it takes into account that topics may have been deleted
+        without its knowledge, and DeleteRecords may have deleted records of partitions that it led before."""
         self._is_rejoining = True
+        self.drop_deleted()
         self.fetcher_manager.forget_log_starts()
         try:
             yield
@@ -117,6 +117,23 @@ class ReplicaManager:
         for topic in list(self.controller.topics.values()):
             for number in range(len(topic.partitions)):
                 self.partition_changed(topic, number)
+
+    def drop_deleted(self) -> None:
+        """Give up what is left of deleted topics, of whose names there may be others by now."""
+        deleted = self.controller.deleted_topics(self.node_id)
+        gone = set(deleted)
+        for topic_partition, partition_log in list(self.logs.logs.items()):
+            if partition_log.topic_id != ZERO_UUID:
+                of = {partition_log.topic_id} & deleted.keys()
+            else:  # it was lost with the power, before the first flush; until now nothing else had this name here
+                of = {topic_id for topic_id, name in deleted.items() if name == topic_partition.topic}
+            if of:
+                try:
+                    self.drop(topic_partition)
+                except KafkaError as error:  # the next start tries again
+                    log.error("the folder of the deleted %s cannot be put away: %s", topic_partition, error)
+                    gone -= of
+        self.confirm_deletion(gone)
 
     def resign(self) -> None:
         """Lead no partition any more; operations that wait for one fail with NOT_LEADER_OR_FOLLOWER. The listeners are
@@ -142,12 +159,12 @@ class ReplicaManager:
         if self.node_id not in state.replicas:
             if partition_log is not None:
                 self.drop(topic_partition)
-        elif partition_log is not None:
+        elif partition_log is not None and partition_log.topic_id == topic.id:
             self._serve(partition_log, state)
         else:
             try:
                 self.host(topic_partition, topic.id, log_config(topic, self.config.current.log_config), state)
-            except KafkaStorageError as error:
+            except KafkaError as error:
                 log.error("%s cannot be held: %s", topic_partition, error)
 
     def broker_left(self, node_id: int) -> None:

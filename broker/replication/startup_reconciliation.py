@@ -30,23 +30,18 @@ def reconcile(replica_manager: ReplicaManager) -> None:
     database still serves its records. A folder that contradicts the database is left alone and not served.
     """
     controller, logs = replica_manager.controller, replica_manager.logs
-    deleted = controller.deleted_topic_ids()
-    gone = set(deleted)
+    replica_manager.drop_deleted()
+    deleted = controller.deleted_topics(replica_manager.node_id)  # those whose folders could not be put away
     unknown: dict[str, list[PartitionLog]] = {}
     for topic_partition, partition_log in list(logs.logs.items()):
-        topic_id = partition_log.topic_id
-        try:
-            if topic_id in deleted:
-                logs.delete(topic_partition)
-            elif controller.topic(topic_partition.topic) is None:
-                if topic_id == ZERO_UUID and not partition_log.size_bytes:
-                    logs.remove(topic_partition)
-                else:
-                    unknown.setdefault(topic_partition.topic, []).append(partition_log)
-        except (KafkaError, OSError) as error:  # the next start tries again
-            log.error("the folder of %s, of no topic any more, cannot be put away: %s", topic_partition, error)
-            gone.discard(topic_id)
-    replica_manager.confirm_deletion(gone)
+        if controller.topic(topic_partition.topic) is None and partition_log.topic_id not in deleted:
+            if partition_log.topic_id != ZERO_UUID or partition_log.size_bytes:
+                unknown.setdefault(topic_partition.topic, []).append(partition_log)
+                continue
+            try:
+                logs.remove(topic_partition)
+            except (KafkaError, OSError) as error:  # the next start tries again
+                log.error("the half-made folder of %s cannot be put away: %s", topic_partition, error)
     for name, topic_logs in unknown.items():
         _adopt(replica_manager, name, topic_logs)
     for topic in controller.topics.values():
@@ -72,7 +67,7 @@ def _adopt(replica_manager: ReplicaManager, name: str, topic_logs: Sequence[Part
         PartitionState((node_id,), (node_id,), node_id, epochs.get(number, 0) + 1) for number in range(max(epochs) + 1)
     )
     # The records of an internal topic must not fall to the retention of ordinary topics.
-    shape = internal_topics.shape_of(name, config, len(controller.brokers))
+    shape = internal_topics.shape_of(name, config, len(controller.registered))
     configs = {} if shape is None else shape.configs
     topic = Topic(name, random_uuid() if topic_id == ZERO_UUID else topic_id, partitions, configs)
     if controller.topic_by_id(topic.id) is None:

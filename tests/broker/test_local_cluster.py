@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -253,6 +254,63 @@ async def test_a_leader_that_is_cut_off_is_replaced_and_what_only_it_has_is_give
     await until_async(lambda: ends(cluster) == [2, 2, 2])
     async with client(cluster) as ours:
         assert [found.value async for found in ours.consume({T0: 0}, until={T0: 2})] == [b"common", b"after"]
+
+
+async def test_a_broker_that_was_dead_when_a_topic_was_created_gets_its_replica_when_it_comes_back(
+    cluster: LocalCluster,
+) -> None:
+    await cluster.kill(2)
+    create(cluster)
+    assert {*cluster.state(T0).replicas} == {1, 2, 3}
+    assert isr(cluster) == {1, 3}
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"before")])
+        await cluster.restart(2)
+        await until_async(lambda: isr(cluster) == {1, 2, 3})
+    assert ends(cluster) == [1, 1, 1]
+
+
+async def test_a_broker_that_was_away_has_nothing_of_a_deleted_topic_for_the_next_one_of_its_name(
+    start: Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]],
+) -> None:
+    cluster, clock = await start()
+    create(cluster)
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"of the deleted topic")])
+    away = 3
+    await cluster.cut_off(away)
+    await clock.advance(9_000, liveness=True)
+    topics.delete(cluster.brokers[1], "t")
+    create(cluster)
+    async with Client(leader(cluster).address) as ours:
+        await ours.produce("t", 0, [record(b"new")])
+        cluster.reconnect(away)
+        await until_async(lambda: isr(cluster) == {1, 2, 3})
+    assert ends(cluster) == [1, 1, 1]
+    assert {broker.logs.logs[T0].topic_id for broker in cluster.brokers.values()} == {cluster.controller.topics["t"].id}
+    cluster.move_leader(T0, away)
+    async with client(cluster) as ours:
+        assert [found.value async for found in ours.consume({T0: 0}, until={T0: 1})] == [b"new"]
+    assert cluster.controller.deleted_topics(away) == {}
+
+
+async def test_a_log_that_lost_its_topic_id_with_the_power_is_not_taken_for_one_of_the_next_topic_of_its_name(
+    cluster: LocalCluster,
+) -> None:
+    create(cluster)
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"of the deleted topic")])
+        directory = cluster.brokers[3].logs.logs[T0].directory
+        await cluster.kill(3)
+        os.unlink(os.path.join(directory, "partition.metadata"))
+        topics.delete(cluster.brokers[1], "t")
+        create(cluster)
+        await ours.produce("t", 0, [record(b"new")])
+        await cluster.restart(3)
+        await until_async(lambda: isr(cluster) == {1, 2, 3})
+    cluster.move_leader(T0, 3)
+    async with client(cluster) as ours:
+        assert [found.value async for found in ours.consume({T0: 0}, until={T0: 1})] == [b"new"]
 
 
 async def test_a_broker_that_pauses_for_less_than_its_session_goes_on_as_if_nothing_was(

@@ -41,7 +41,7 @@ def facts(controller: Controller) -> Facts:
     return (
         controller.cluster_id,
         controller.topics,
-        controller.deleted_topic_ids(),
+        controller.deleted_topics(1),
         {name: controller.broker_configs(name) for name in ("", "1", "2") if controller.broker_configs(name)},
         controller.group_configs,
         controller.client_quotas,
@@ -129,7 +129,8 @@ class Machine:
 
 def start(filesystem: MemoryFileSystem) -> Controller:
     controller = Controller.open("/data", node_ids=[1, 2, 3], cluster_id=CLUSTER_ID, filesystem=filesystem)
-    controller.register(BrokerRegistration(1))
+    for node_id in sorted(controller.node_ids):
+        controller.register(BrokerRegistration(node_id))
     return controller
 
 

@@ -95,7 +95,7 @@ def _content(version: int, cluster_id: str, topics: tuple[Topic, ...] | None) ->
         feature_levels={"metadata.version": 21},
         features_epoch=4,
         next_producer_id=3000,
-        deleted_topics={GONE},
+        deleted_topics={GONE: ""},
         delegation_tokens={},
     )
 

@@ -39,7 +39,7 @@ def test_everything_is_there_again_after_a_kill(controller: Controller, tmp_path
     last_id = controller.next_producer_id()
     again = as_after_a_kill(controller, tmp_path)
     assert again.topics == {"kept": kept}
-    assert again.deleted_topic_ids() == {gone.id}
+    assert again.deleted_topics(1) == {gone.id: gone.name}
     assert again.next_producer_id() > last_id
     again.close()
 
@@ -86,11 +86,11 @@ def test_a_deleted_topic_is_remembered_until_its_folders_are_gone(controller: Co
     assert controller.topic("t") is None
     assert controller.topic_by_id(topic.id) is None
     assert controller.is_leaving("t")
-    assert controller.deleted_topic_ids() == {topic.id}
+    assert controller.deleted_topics(1) == {topic.id: topic.name}
     controller.gone_from(1, [topic.id])
     controller.release_names([topic.id])
     assert not controller.is_leaving("t")
-    assert controller.deleted_topic_ids() == set()
+    assert controller.deleted_topics(1) == {}
 
 
 def test_a_name_can_be_used_again_with_its_settings_forgotten(controller: Controller, tmp_path: Path) -> None:
@@ -144,17 +144,22 @@ def test_names_collide_when_only_dots_and_underscores_differ(controller: Control
     assert controller.colliding_topic("a_b.c") is None
 
 
-def test_replicas_are_spread_over_the_live_brokers(controller: Controller) -> None:
+def test_replicas_are_spread_over_the_registered_brokers_and_live_ones_lead(controller: Controller) -> None:
     for node_id in (2, 3):
         controller.register(BrokerRegistration(node_id))
     assignment = controller.assign(6, 2)
     assert sorted(replicas[0] for replicas in assignment) == [1, 1, 2, 2, 3, 3]
     assert all(len(set(replicas)) == 2 for replicas in assignment)
+    controller.fence(2)
+    assert [replicas[0] for replicas in controller.assign(4, 3)] == [1, 3, 1, 3]
+    topic = controller.new_topic("t", [(1, 3, 2)], {})
+    assert (topic.partitions[0].isr, topic.partitions[0].leader) == ((1, 3), 1)
     controller.unregister(2)
     assert {node for replicas in controller.assign(6, 2) for node in replicas} == {1, 3}
 
 
 def test_the_first_replica_leads_and_all_are_in_sync(controller: Controller) -> None:
+    controller.register(BrokerRegistration(3))
     topic = controller.new_topic("t", [(3, 1), (1, 3)], {})
     assert [(state.leader, state.isr) for state in topic.partitions] == [(3, (3, 1)), (1, (1, 3))]
     assert {(state.leader_epoch, state.partition_epoch) for state in topic.partitions} == {(0, 0)}
@@ -189,7 +194,7 @@ def test_the_live_brokers_are_told_in_order_and_the_first_takes_administrative_r
     assert [broker.node_id for broker in controller.brokers] == [2, 5]
     assert controller.controller_id == 2
     assert controller.is_live(5)
-    controller.unregister(2)
+    controller.fence(2)
     assert controller.controller_id == 5
     assert not controller.is_live(2)
     controller.close()

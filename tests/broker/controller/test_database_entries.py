@@ -9,7 +9,8 @@ import pytest
 from kmini.broker.controller.database_entries import (
     CLUSTER_ID,
     Stored,
-    deleted_topic_ids,
+    deleted_topic_key,
+    deleted_topics,
     entries_of,
     partition_key,
     stored_of,
@@ -44,7 +45,7 @@ STORED = Stored(
     feature_levels={"transaction.version": 2},
     features_epoch=7,
     next_producer_id=3000,
-    deleted_topics={IDS[3]},
+    deleted_topics={IDS[3]: "gone"},
     delegation_tokens={
         "token-1": DelegationToken(
             "token-1", Principal.user("ann"), Principal("", "bob:c"), (Principal.user("carol"),), 1000, 3000, 2000
@@ -71,7 +72,11 @@ def test_a_topic_has_an_entry_for_itself_for_each_partition_and_for_its_settings
 
 
 def test_deleted_topics_are_found_among_other_keys() -> None:
-    assert deleted_topic_ids(entries_of(STORED)) == {IDS[3]}
+    assert deleted_topics(entries_of(STORED)) == {IDS[3]: "gone"}
+
+
+def test_of_topics_that_an_earlier_release_has_deleted_the_name_is_not_known() -> None:
+    assert deleted_topics({deleted_topic_key(IDS[3]): True}) == {IDS[3]: ""}
 
 
 @pytest.mark.parametrize("missing", [CLUSTER_ID, partition_key(IDS[1], 0)])

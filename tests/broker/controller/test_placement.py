@@ -37,6 +37,12 @@ def test_no_rack_has_two_replicas_while_another_has_none(racks: list[list[int]],
         assert max(held) <= 1 or min(held) >= 1
 
 
+def test_dead_brokers_get_replicas_last_in_their_rack_and_lead_nothing() -> None:
+    assert [place([[1, 2, 3]], turn, 2, dead={2}) for turn in range(3)] == [(1, 3), (3, 1), (1, 3)]
+    assert [place([[1, 2, 3]], turn, 3, dead={1}) for turn in range(2)] == [(2, 3, 1), (3, 2, 1)]
+    assert [place([[1], [2, 3]], turn, 2, dead={1}) for turn in range(2)] == [(2, 1), (2, 1)]
+
+
 def test_leaders_are_spread_evenly_over_equal_racks() -> None:
     racks = racks_of([(node_id, f"rack-{node_id % 3}") for node_id in range(6)])
     leaders = Counter(place(racks, turn, 3)[0] for turn in range(60))

@@ -21,6 +21,7 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages import FetchRequest, FetchResponse, ProduceRequest
 from kmini.protocol.topics import TopicPartition
+from kmini.protocol.uuids import ZERO_UUID
 from support.simulation.world import Violation, World
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ PATIENCE_MS = 1_500
 """Milliseconds that a client waits for an answer before it turns to another broker."""
 FETCH_VERSION = 12
 """The last that names topics by name."""
+BY_ID = 13
+"""The first version of Produce and of Fetch that names topics by id."""
 GIVE_UP_S = 60
 """Nothing takes longer than that once nothing harms the cluster any more."""
 
@@ -112,9 +115,15 @@ class Actor:
             raise CoordinatorNotAvailable("its partition has no leader") from error
 
     async def produce(
-        self, partition: TopicPartition, batch: bytes, transactional_id: str | None = None, *, version: int = 11
+        self,
+        partition: TopicPartition,
+        batch: bytes,
+        transactional_id: str | None = None,
+        *,
+        version: int = 11,
+        topic_id: bytes | None = None,
     ) -> int:
-        """The base offset. Raises what the broker answers."""
+        """The base offset. The topic is named by its id, if that is given. Raises what the broker answers."""
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=-1,
@@ -122,11 +131,12 @@ class Actor:
             topic_data=[
                 ProduceRequest.Topic(
                     name=partition.topic,
+                    topic_id=topic_id or ZERO_UUID,
                     partition_data=[ProduceRequest.Topic.Partition(index=partition.partition, records=batch)],
                 )
             ],
         )
-        response = await self.ask(self.leader(partition), request, version)
+        response = await self.ask(self.leader(partition), request, version if topic_id is None else BY_ID)
         answer = response.responses[0].partition_responses[0]
         check(answer.error_code, answer.error_message)
         return int(answer.base_offset)
@@ -141,8 +151,10 @@ class Actor:
         max_wait_ms: int = 20,
         min_bytes: int = 1,
         max_bytes: int = 1 << 20,
+        topic_id: bytes | None = None,
     ) -> FetchResponse.Topic.Partition:
-        """What a broker answers about a partition. Raises what it answers about the request."""
+        """What a broker answers about a partition. The topic is named by its id, if that is given. Raises what the
+        broker answers about the request."""
         part = FetchRequest.Topic.Partition(
             partition=partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
@@ -151,8 +163,8 @@ class Actor:
             min_bytes=min_bytes,
             max_bytes=max_bytes,
             isolation_level=int(is_read_committed),
-            topics=[FetchRequest.Topic(topic=partition.topic, partitions=[part])],
+            topics=[FetchRequest.Topic(topic=partition.topic, topic_id=topic_id or ZERO_UUID, partitions=[part])],
         )
-        response: FetchResponse = await self.ask(node_id, request, FETCH_VERSION)
+        response: FetchResponse = await self.ask(node_id, request, FETCH_VERSION if topic_id is None else BY_ID)
         check(response.error_code)
         return response.responses[0].partitions[0]

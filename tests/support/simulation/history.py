@@ -27,6 +27,7 @@ from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPart
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from support.simulation import group_actors, keyed_actors
 from support.simulation.actor import Actor
+from support.simulation.administrator import MADE, Administrator
 from support.simulation.group_actors import Claims, Member
 from support.simulation.keyed_actors import KEYED, KeyedReader, KeyedWriter, check_compacted
 from support.simulation.loop import simulate, simulated_loop
@@ -44,9 +45,9 @@ FOLLOWED_S = 15
 SETTLES_S = 90
 """So long a group may take until each partition has one owner, once nothing harms the cluster."""
 
-ACTORS = ("p1", "p2", "x1", "x2", "r1", "r2", "d1", "c1", "c2", "o1", "k1", "k2", "k3", "m1", "m2", "m3")
+ACTORS = ("p1", "p2", "x1", "x2", "r1", "r2", "d1", "c1", "c2", "o1", "k1", "k2", "k3", "m1", "m2", "m3", "a1")
 """The clients of a history: they produce, in transactions too, read, delete, commit offsets, write and read a compacted
-topic, and are members of a group."""
+topic, are members of a group, and create and delete a topic."""
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -155,7 +156,11 @@ async def _play(
     if left:
         raise Violation(f"tasks are left behind: {left}")
     for node_id, filesystem in filesystems.items():
-        opened = [path for path in filesystem._files if ".deleted" not in path]  # those go with their last reader
+        opened = [
+            path
+            for path in filesystem._files
+            if ".deleted" not in path and "-delete/" not in path  # those go with their last reader
+        ]
         if opened:
             raise Violation(f"{node_id} leaves files open: {opened}")
     if simulated_loop().network.listening:
@@ -184,6 +189,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     claims = Claims()
     writers = [KeyedWriter("k1", world), KeyedWriter("k2", world)]
     members = [Member(name, world, claims) for name in ("m1", "m2", "m3")]
+    administrator = Administrator("a1", world)
     actors: list[Actor] = [
         Producer("p1", world),
         Producer("p2", world),
@@ -198,6 +204,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         *writers,
         KeyedReader("k3", world, writers),
         *members,
+        administrator,
     ]
     assert [actor.name for actor in actors] == [*ACTORS]
     left_out = set() if names is None else {*ACTORS} - {*names}
@@ -221,6 +228,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
         _check_replicas(world.cluster)
         _check_promises(world)
+        administrator.check()
         await _check_isolation(world)
         await _check_compaction(world, [writer for writer in writers if writer.name not in left_out])
     finally:
@@ -314,7 +322,7 @@ def _check_replicas(cluster: LocalCluster) -> None:
     for topic in cluster.controller.topics.values():
         for number, state in enumerate(topic.partitions):
             partition = TopicPartition(topic.name, number)
-            if topic.name == TOPIC:  # of the others each replica is compacted by itself
+            if topic.name in (TOPIC, MADE):  # of the others each replica is compacted by itself
                 different = {_log_bytes(cluster, node_id, partition) for node_id in state.replicas}
                 if len(different) != 1:
                     raise Violation(f"the replicas of {partition} differ")

@@ -14,6 +14,7 @@ from kmini.broker.local_cluster import LocalCluster
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from kmini.storage.filesystem.faults import Faults
+from support.simulation.administrator import MADE
 from support.simulation.keyed_actors import KEYED
 from support.simulation.loop import SimulatedNetwork, simulated_loop
 from support.simulation.world import World
@@ -271,7 +272,7 @@ class Nemesis:
 
     def _partition(self) -> TopicPartition:
         led = [*self._world.promises.partitions] * 2
-        led += [each for each in self._partitions() if each.topic in (CONSUMER_OFFSETS, TRANSACTION_STATE)]
+        led += [each for each in self._partitions() if each.topic in (CONSUMER_OFFSETS, TRANSACTION_STATE, MADE)]
         return self.random.choice(led)
 
     async def _move_leader(self) -> str:
