@@ -54,7 +54,7 @@ def _check(controller: Controller, target: Sequence[int]) -> None:
         raise InvalidReplicaAssignment("the assignment names no broker")
     if len(set(target)) < len(target):
         raise InvalidReplicaAssignment(f"the assignment names a broker twice: {[*target[:10]]}")
-    missing = next((node_id for node_id in target if not controller.is_live(node_id)), None)
+    missing = next((node_id for node_id in target if node_id not in controller.registered), None)
     if missing is not None:
         raise InvalidReplicaAssignment(f"there is no broker {missing}")
 

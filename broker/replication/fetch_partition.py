@@ -19,6 +19,7 @@ from ...protocol.errors import (
     OffsetOutOfRange,
     TopicAuthorizationFailed,
     UnknownLeaderEpoch,
+    UnknownTopicId,
 )
 from ...protocol.messages.fetch import READ_COMMITTED, FetchRequest
 from ...protocol.records.batch import MAGIC, MAGIC_AT, end_offset_of
@@ -171,6 +172,8 @@ class FetchPartition:
             if followed is not None and not followed.knows_log_start:
                 raise NotLeaderOrFollower("this replica does not know yet what has been deleted while it was away")
             partition = followed or manager.leader_of(topic_partition)
+            if reader.names_topics_by_id and partition.log.topic_id != self.topic_id:
+                raise UnknownTopicId("this broker, which is cut off, has an earlier topic of that name")
             if asked.current_leader_epoch > NO_EPOCH:  # here, and here only, any negative number stands for none
                 partition.check_leader_epoch(asked.current_leader_epoch)
             if reader.is_follower:

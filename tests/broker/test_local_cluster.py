@@ -17,8 +17,11 @@ from kmini.broker.controller.reassignments import reassign
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.network.memory_transport import MemoryTransport
 from kmini.client import Client
+from kmini.client.address import parse_addresses
+from kmini.client.connection import Connection
 from kmini.client.produce import record
-from kmini.protocol.errors import KafkaError, RequestTimedOut
+from kmini.protocol.errors import KafkaError, RequestTimedOut, UnknownTopicId
+from kmini.protocol.messages import FetchRequest
 from kmini.protocol.topics import TopicPartition
 from support.broker.clusters import Clusters, broker_configs
 from support.broker.compacting_brokers import passes
@@ -52,6 +55,20 @@ def create(cluster: LocalCluster, **options: object) -> None:
 
 def client(cluster: LocalCluster) -> Client:
     return Client(",".join(broker.address for broker in cluster.brokers.values()))
+
+
+async def fetched_by_id(cluster: LocalCluster, node_id: int) -> int:
+    """The error code that a consumer gets from this broker."""
+    topic = FetchRequest.Topic(
+        topic_id=cluster.controller.topics["t"].id,
+        partitions=[FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)],
+    )
+    connection = await Connection.open(parse_addresses(cluster.brokers[node_id].address)[0])
+    try:
+        answer = await connection.send(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), version=13)
+    finally:
+        await connection.close()
+    return int(answer.responses[0].partitions[0].error_code)
 
 
 def ends(cluster: LocalCluster) -> list[int]:
@@ -284,6 +301,7 @@ async def test_a_broker_that_was_away_has_nothing_of_a_deleted_topic_for_the_nex
     create(cluster)
     async with Client(leader(cluster).address) as ours:
         await ours.produce("t", 0, [record(b"new")])
+        assert await fetched_by_id(cluster, away) == UnknownTopicId.code
         cluster.reconnect(away)
         await until_async(lambda: isr(cluster) == {1, 2, 3})
     assert ends(cluster) == [1, 1, 1]

@@ -16,11 +16,12 @@ from support.stages import ROOT
 
 pytestmark = pytest.mark.promise
 
-FOUND = (6, 28, 52, 214, 223, 424, 445, 783, 812)
+FOUND = (6, 28, 52, 107, 214, 223, 424, 445, 783, 812)
 """Seeds that have found a fault. It is mended, so they may find nothing any more when the simulation changes.
 
 6, 28, 52: a broker that was away while a topic was deleted kept its log, and made it one of the next topic of that
-name; without the broker's knowing, or because the log's topic id was lost with the power. 214, 223: a move of log time
+name; without the broker's knowing, or because the log's topic id was lost with the power. 107: while it
+was cut off, it served that log to who asked by the id of the next topic. 214, 223: a move of log time
 aborted open transactions once another broker coordinated them. 424: a follower that had truncated its log was not told
 the log start again, and stayed out of the ISR. 445: the log of a follower began earlier after an append that failed.
 783: of several transactions that a follower appended at once, its index gave the first a last stable offset that hid

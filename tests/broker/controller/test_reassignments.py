@@ -103,11 +103,17 @@ def test_nothing_can_be_cancelled_where_nothing_is_under_way(controller: Control
 
 
 @pytest.mark.parametrize("target", [(), (3, 3), (1, 9)], ids=["none", "twice", "unknown"])
-def test_an_assignment_names_live_brokers_once(controller: Controller, target: Sequence[int]) -> None:
+def test_an_assignment_names_registered_brokers_once(controller: Controller, target: Sequence[int]) -> None:
     before = state(controller)
     with pytest.raises(InvalidReplicaAssignment):
         reassign(controller, P, target)
     assert state(controller) == before
+
+
+def test_a_broker_that_is_dead_gets_its_replica_when_it_comes_back(controller: Controller) -> None:
+    controller.fence(3)
+    reassign(controller, P, (1, 3))
+    assert (state(controller).adding, state(controller).removing) == ((3,), (2,))
 
 
 def test_the_number_of_replicas_changes_only_where_it_may(controller: Controller) -> None:
