@@ -62,13 +62,17 @@ class Actor:
             await connection.close()
         self._connections.clear()
 
-    async def ask(self, node_id: int, request: Any, version: int | None = None) -> Any:
-        """Send a request once. Raises Disconnected, RequestTimedOut."""
+    async def ask(
+        self, node_id: int, request: Any, version: int | None = None, *, timeout_s: float | None = None
+    ) -> Any:
+        """Send a request once, and wait for its answer for so long, or as long as the client is patient. Raises
+        Disconnected, RequestTimedOut."""
         connection = self._connections.pop(node_id, None)
         if connection is None or not connection.is_open:
             connection = await Connection.open(self.world.addresses[node_id], timeout_ms=PATIENCE_MS)
         try:
-            answer = await connection.send(request, version=version, timeout_ms=PATIENCE_MS)
+            timeout_ms = PATIENCE_MS if timeout_s is None else timeout_s * 1000
+            answer = await connection.send(request, version=version, timeout_ms=timeout_ms)
         except BaseException:
             await connection.close()
             raise

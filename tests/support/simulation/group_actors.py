@@ -1,16 +1,34 @@
-"""Members of a consumer group by the protocol of KIP-848, and what they are promised: a partition has one owner."""
+"""Members of consumer groups, by the protocol of KIP-848 and by the classic one, and what they are promised: each
+partition has one owner."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from kmini.client.errors import check
-from kmini.protocol.errors import FencedMemberEpoch, GroupIdNotFound, KafkaError, UnknownMemberId
+from kmini.protocol.errors import (
+    FencedMemberEpoch,
+    GroupIdNotFound,
+    IllegalGeneration,
+    KafkaError,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from kmini.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.simulation.actor import Actor
 from support.simulation.world import TOPIC, Violation, World
 
 GROUP = "members"
+CLASSIC_GROUP = "classic members"
+JOIN_S = 60
+"""So long a member waits in JoinGroup and SyncGroup for the others."""
 SESSION_S = 12
+OWNED_S = SESSION_S - 0.001
+"""So long after it has sent a heartbeat a member owns what it owned: the broker counts whole milliseconds."""
 REBALANCE_MS = 600_000
 """Longer than a history: a member that is told to give partitions up, and does not get the answer, loses the others
 after this time though it is there. Kafka has it so, and the member cannot know when the time began."""
@@ -114,7 +132,7 @@ class Member(Actor):
             return
         assert member_id == self._member_id
         self._epoch = response.member_epoch
-        now_s, until_s = self.world.now_s(), sent_s + SESSION_S
+        now_s, until_s = self.world.now_s(), sent_s + OWNED_S
         if response.assignment is not None:
             target = {number for topic in response.assignment.topic_partitions for number in topic.partitions}
             for partition in self._owned - target:
@@ -124,3 +142,110 @@ class Member(Actor):
             self._owned = target
         for partition in self._owned:
             self._claims.claim(partition, self.name, now_s, until_s)
+
+
+class ClassicMember(Actor):
+    """Joins, has the leader assign partitions, heartbeats, and sometimes leaves or is silent for too long. It gives all
+    up before it joins again, as eager assignors do."""
+
+    def __init__(self, name: str, world: World, claims: Claims) -> None:
+        super().__init__(name, world)
+        self._claims = claims
+        self._member_id = ""
+        self._generation = -1
+        """-1 while it is not a member."""
+        self._owned: list[int] = []
+
+    def _give_up(self) -> None:
+        for partition in self._owned:
+            self._claims.give_up(partition, self.name)
+        self._owned = []
+        self._generation = -1
+
+    async def act(self) -> None:
+        if self._generation < 0 or self.random.random() >= 0.04:
+            await self.beat()
+            return
+        leaving = LeaveGroupRequest.Member(member_id=self._member_id)
+        self._give_up()
+        self._member_id = ""
+        try:
+            await self._ask(LeaveGroupRequest(group_id=CLASSIC_GROUP, members=[leaving]), 3)
+        except KafkaError:
+            return  # the session ends, if the coordinator does not know
+
+    async def beat(self) -> None:
+        """A heartbeat; and a place in the next generation, if the group rebalances."""
+        try:
+            if self._generation >= 0:
+                try:
+                    await self._heartbeat()
+                except RebalanceInProgress:
+                    self._give_up()
+            if self._generation < 0:
+                await self._join()
+        except (UnknownMemberId, IllegalGeneration):
+            self._give_up()
+            self._member_id = ""
+        except RebalanceInProgress:
+            self._give_up()
+        except KafkaError as error:
+            self._leaders.clear()
+            if not error.retriable:
+                raise Violation(f"{self.name}: {error!r}") from error
+
+    async def _ask(self, request: Any, version: int, timeout_s: float | None = None) -> Any:
+        """The answer of a coordinator that is one for sure. Raises what it answers, and NotCoordinator."""
+        coordinator = self.coordinator(CONSUMER_OFFSETS, CLASSIC_GROUP)
+        lives = self.world.lives(coordinator)
+        response = await self.ask(coordinator, request, version, timeout_s=timeout_s)
+        check(response.error_code)
+        if self.world.lives(coordinator) != lives or not self.world.is_member(coordinator):
+            self._give_up()
+            raise NotCoordinator("it may be no coordinator any more, and not know it")
+        return response
+
+    async def _heartbeat(self) -> None:
+        sent_s = self.world.now_s()
+        await self._ask(
+            HeartbeatRequest(group_id=CLASSIC_GROUP, generation_id=self._generation, member_id=self._member_id), 3
+        )
+        self._claim(sent_s)
+
+    async def _join(self) -> None:
+        joined = await self._ask(self._joining(), 3, JOIN_S)
+        self._member_id = joined.member_id
+        members = [member.member_id for member in joined.members]
+        partitions = [number for _, number in self.world.promises.partitions]
+        assignments = [
+            SyncGroupRequest.Assignment(
+                member_id=member_id, assignment=json.dumps(partitions[place :: len(members)]).encode()
+            )
+            for place, member_id in enumerate(members)
+        ]
+        sent_s = self.world.now_s()
+        request = SyncGroupRequest(
+            group_id=CLASSIC_GROUP,
+            generation_id=joined.generation_id,
+            member_id=self._member_id,
+            assignments=assignments,  # only the leader is told of members
+        )
+        synced = await self._ask(request, 3, JOIN_S)
+        self._generation = joined.generation_id
+        self._owned = json.loads(bytes(synced.assignment) or b"[]")
+        self.world.history.say(f"{self.name} owns {self._owned} in generation {self._generation}")
+        self._claim(sent_s)
+
+    def _joining(self) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=CLASSIC_GROUP,
+            session_timeout_ms=SESSION_S * 1000,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+        )
+
+    def _claim(self, sent_s: float) -> None:
+        for partition in self._owned:
+            self._claims.claim(partition, self.name, self.world.now_s(), sent_s + OWNED_S)

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from support.simulation import group_actors, keyed_actors
 from support.simulation.actor import Actor
 from support.simulation.administrator import MADE, Administrator
-from support.simulation.group_actors import Claims, Member
+from support.simulation.group_actors import Claims, ClassicMember, Member
 from support.simulation.keyed_actors import KEYED, KeyedReader, KeyedWriter, check_compacted
 from support.simulation.loop import simulate, simulated_loop
 from support.simulation.nemesis import SESSION_MS, Disk, Nemesis
@@ -45,9 +45,30 @@ FOLLOWED_S = 15
 SETTLES_S = 90
 """So long a group may take until each partition has one owner, once nothing harms the cluster."""
 
-ACTORS = ("p1", "p2", "x1", "x2", "r1", "r2", "d1", "c1", "c2", "o1", "k1", "k2", "k3", "m1", "m2", "m3", "a1")
+ACTORS = (
+    "p1",
+    "p2",
+    "x1",
+    "x2",
+    "r1",
+    "r2",
+    "d1",
+    "c1",
+    "c2",
+    "o1",
+    "k1",
+    "k2",
+    "k3",
+    "m1",
+    "m2",
+    "m3",
+    "a1",
+    "g1",
+    "g2",
+    "g3",
+)
 """The clients of a history: they produce, in transactions too, read, delete, commit offsets, write and read a compacted
-topic, are members of a group, and create and delete a topic."""
+topic, are members of groups, and create and delete a topic."""
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -190,6 +211,8 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     writers = [KeyedWriter("k1", world), KeyedWriter("k2", world)]
     members = [Member(name, world, claims) for name in ("m1", "m2", "m3")]
     administrator = Administrator("a1", world)
+    classic_claims = Claims()
+    classic_members = [ClassicMember(name, world, classic_claims) for name in ("g1", "g2", "g3")]
     actors: list[Actor] = [
         Producer("p1", world),
         Producer("p2", world),
@@ -205,6 +228,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         KeyedReader("k3", world, writers),
         *members,
         administrator,
+        *classic_members,
     ]
     assert [actor.name for actor in actors] == [*ACTORS]
     left_out = set() if names is None else {*ACTORS} - {*names}
@@ -224,6 +248,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         await asyncio.gather(*acting)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
         await _settle([member for member in members if member.name not in left_out], claims, world)
+        await _settle([member for member in classic_members if member.name not in left_out], classic_claims, world)
         await _begin_alike(world)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
         _check_replicas(world.cluster)
@@ -269,14 +294,13 @@ def _where_all_are(cluster: LocalCluster) -> str:
     )
 
 
-async def _settle(members: list[Member], claims: Claims, world: World) -> None:
+async def _settle(members: Sequence[Member | ClassicMember], claims: Claims, world: World) -> None:
     """Each partition gets one owner. Raises Violation."""
     if not members:
         return
     ends_s = world.now_s() + SETTLES_S
     while True:
-        for member in members:
-            await member.beat()
+        await asyncio.gather(*(member.beat() for member in members))
         owners = claims.owners(world.now_s())
         if sorted(owners) == [number for _, number in world.promises.partitions] and all(
             len(names) == 1 for names in owners.values()
