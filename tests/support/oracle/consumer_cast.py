@@ -227,11 +227,11 @@ class ConsumerCast:
 
     def time_out(self, what: str, member: str, **fields: Any) -> None:
         """Have this member, and no other, send its last heartbeat, and wait until its session has ended. One that is
-        not in the group is refused, and no more."""
+        not in the group is refused, and no more; one that is away says again that it is, which begins no session."""
         self.set_pace(QUICK)
         answer = self.beat(what, member, **fields)
         self.set_pace(PATIENT)
-        if answer.error_code == 0:
+        if answer.error_code == 0 and answer.member_epoch != LEAVES_FOR_A_WHILE:
             until(lambda: member not in self._present(), lambda: f"{member} still among {self._present()}")
 
     # --- other requests
