@@ -435,6 +435,22 @@ DEFECTS = (
     ),
     # --- replication, reads and resets
     Defect(
+        "log_without_a_topic_id_is_one_of_the_next_topic_of_its_name",
+        "A broker that was away while a topic was deleted has nothing of it when it comes back.",
+        "replica_manager.py",
+        "of = {topic_id for topic_id, name in deleted.items() if name == topic_partition.topic}",
+        "of = set()",
+        ("tests/broker/test_local_cluster.py",),
+    ),
+    Defect(
+        "broker_that_is_cut_off_knows_the_ids_of_new_topics",
+        "A fetch by the id of a topic is not served from the log of another one of its name.",
+        "fetch_partition.py",
+        "if reader.names_topics_by_id and partition.log.topic_id != self.topic_id:",
+        "if False:",
+        ("tests/broker/test_local_cluster.py",),
+    ),
+    Defect(
         "idle_follower_leaves_with_the_next_append",
         "A follower that had everything had it until the leader's next append.",
         "partition.py",
@@ -534,8 +550,8 @@ DEFECTS = (
         "throttled_fetch_counts",
         "A fetch above its quota, which is answered without records, does not count.",
         "charge.py",
-        "quotas.rate(self._counted, quota, now_ms).record(-size, now_ms)",
-        "quotas.rate(self._counted, quota, now_ms).record(0, now_ms)",
+        "rate.record(-size, now_ms)",
+        "rate.record(0, now_ms)",
         ("tests/broker/quotas/test_charge.py",),
     ),
 )

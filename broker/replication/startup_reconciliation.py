@@ -25,27 +25,37 @@ log = logging.getLogger("kmini.topics")
 def reconcile(replica_manager: ReplicaManager) -> None:
     """Hold every replica that the database gives to this broker, and no other.
 
-    Folders of deleted topics, and half-created folders of no topic, go; partitions without a folder get one. A topic
-    whose folders are there and that the database never had is entered into it, so that a log directory without its
-    database still serves its records. A folder that contradicts the database is left alone and not served.
+    Folders of deleted topics, of partitions that other brokers have now, and half-created ones of no topic go;
+    partitions without a folder get one. A topic whose folders are there and that the database never had is entered into
+    it, so that a log directory without its database still serves its records. A folder that contradicts the database is
+    left alone and not served.
     """
     controller, logs = replica_manager.controller, replica_manager.logs
     replica_manager.drop_deleted()
     deleted = controller.deleted_topics(replica_manager.node_id)  # those whose folders could not be put away
     unknown: dict[str, list[PartitionLog]] = {}
     for topic_partition, partition_log in list(logs.logs.items()):
-        if controller.topic(topic_partition.topic) is None and partition_log.topic_id not in deleted:
-            if partition_log.topic_id != ZERO_UUID or partition_log.size_bytes:
-                unknown.setdefault(topic_partition.topic, []).append(partition_log)
-                continue
-            try:
+        topic = controller.topic(topic_partition.topic)
+        try:
+            if topic is not None:
+                if partition_log.topic_id == topic.id and _is_stray(topic_partition, topic, replica_manager.node_id):
+                    replica_manager.drop(topic_partition)
+            elif partition_log.topic_id == ZERO_UUID and not partition_log.size_bytes:
                 logs.remove(topic_partition)
-            except (KafkaError, OSError) as error:  # the next start tries again
-                log.error("the half-made folder of %s cannot be put away: %s", topic_partition, error)
+            elif partition_log.topic_id not in deleted:
+                unknown.setdefault(topic_partition.topic, []).append(partition_log)
+        except (KafkaError, OSError) as error:  # the next start tries again
+            log.error("the folder of %s, which has no place here, cannot be put away: %s", topic_partition, error)
     for name, topic_logs in unknown.items():
         _adopt(replica_manager, name, topic_logs)
     for topic in controller.topics.values():
         _host(replica_manager, topic)
+
+
+def _is_stray(topic_partition: TopicPartition, topic: Topic, node_id: int) -> bool:
+    """Whether the partition was given to other brokers while this one was away."""
+    number = topic_partition.partition
+    return number < len(topic.partitions) and node_id not in topic.partitions[number].replicas
 
 
 def _adopt(replica_manager: ReplicaManager, name: str, topic_logs: Sequence[PartitionLog]) -> None:

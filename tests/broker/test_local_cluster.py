@@ -225,6 +225,19 @@ async def test_a_partition_moves_to_other_brokers_while_it_is_written(cluster: L
         assert read == [b"before", b"meanwhile", b"after"]
 
 
+async def test_a_broker_that_was_dead_while_its_replica_was_given_to_another_one_puts_the_log_away(
+    cluster: LocalCluster,
+) -> None:
+    topics.create(cluster.brokers[1], "t", replication_factor=2)
+    stays, dead = cluster.state(T0).replicas
+    (new,) = {1, 2, 3} - {stays, dead}
+    await cluster.kill(dead)
+    reassign(cluster.controller, T0, [stays, new])
+    await until_async(lambda: {*cluster.state(T0).replicas} == {stays, new})
+    await cluster.restart(dead)
+    assert cluster.brokers[dead].logs.get(T0) is None
+
+
 async def test_a_reassignment_that_cannot_end_is_called_off(cluster: LocalCluster) -> None:
     topics.create(cluster.brokers[1], "t", replication_factor=1)
     before = cluster.state(T0)
