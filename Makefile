@@ -45,6 +45,7 @@ lint: $(VENV)/installed-lint ## style, types, layer contracts
 	$(BIN)/python .ci/lint.py
 	$(BIN)/python .ci/lint_tests.py
 	$(BIN)/python .ci/planted_defects.py --list >/dev/null
+	$(BIN)/python docs/generate.py --check
 
 links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), after a folder came or went
 	$(BIN)/python .ci/links.py

@@ -435,15 +435,25 @@ def _oracle() -> ModuleType:
     return module
 
 
+def stale() -> dict[Path, str]:
+    """The pages that are not as they should be, with what they should be."""
+    return {
+        ROOT / path: text
+        for path, text in pages().items()
+        if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
+    }
+
+
 def write() -> None:
     """Write the pages that are not as they should be, and name them."""
-    for path, text in pages().items():
-        file = ROOT / path
+    for file, text in stale().items():
         file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.write_text(text, encoding="utf-8")
-            print(f"wrote {path}")
+        file.write_text(text, encoding="utf-8")
+        print(f"wrote {file.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    write()
+    if "--check" not in sys.argv:
+        write()
+    elif found := stale():
+        sys.exit(f"`make docs` writes these anew: {', '.join(str(file.relative_to(ROOT)) for file in found)}")
