@@ -104,8 +104,16 @@ class GroupLog:
                 self._next = header.base_offset + header.last_offset_delta + 1
 
     def wait_for_batches(self, count: int) -> None:
-        """Wait until so many records more have come, of whichever group, since the last time."""
-        until(lambda: self._end() >= self._next + count, "no more records")
+        """Wait until so many records more have come since the last time, one of them the group's own."""
+        enough = self._next + count
+
+        def have_come() -> bool:
+            if self._end() < enough:
+                return False
+            self._look()
+            return bool(self._unread)
+
+        until(have_come, "no more records of the group")
 
     def _fetched(self) -> bytes:
         Topic = m.FetchRequest.Topic
