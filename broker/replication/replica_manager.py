@@ -104,8 +104,8 @@ class ReplicaManager:
     def rejoining(self) -> Iterator[None]:
         """The broker becomes live again. Inside this context it takes into account that topics may have been deleted
         without its knowledge, and DeleteRecords may have deleted records of partitions that it led before."""
-        self._is_rejoining = True
         self.drop_deleted()
+        self._is_rejoining = True
         self.fetcher_manager.forget_log_starts()
         try:
             yield
@@ -118,10 +118,11 @@ class ReplicaManager:
             for number in range(len(topic.partitions)):
                 self.partition_changed(topic, number)
 
-    def drop_deleted(self) -> None:
-        """Give up what is left of deleted topics, of whose names there may be others by now."""
+    def drop_deleted(self) -> set[TopicPartition]:
+        """Give up what is left of deleted topics, of whose names there may be others by now. Returns the partitions
+        whose folders could not be put away."""
         deleted = self.controller.deleted_topics(self.node_id)
-        gone = set(deleted)
+        gone, kept = set(deleted), set()
         for topic_partition, partition_log in list(self.logs.logs.items()):
             if partition_log.topic_id != ZERO_UUID:
                 of = {partition_log.topic_id} & deleted.keys()
@@ -133,7 +134,9 @@ class ReplicaManager:
                 except KafkaError as error:  # the next start tries again
                     log.error("the folder of the deleted %s cannot be put away: %s", topic_partition, error)
                     gone -= of
+                    kept.add(topic_partition)
         self.confirm_deletion(gone)
+        return kept
 
     def resign(self) -> None:
         """Lead no partition any more; operations that wait for one fail with NOT_LEADER_OR_FOLLOWER. The listeners are

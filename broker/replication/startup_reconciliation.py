@@ -31,8 +31,7 @@ def reconcile(replica_manager: ReplicaManager) -> None:
     left alone and not served.
     """
     controller, logs = replica_manager.controller, replica_manager.logs
-    replica_manager.drop_deleted()
-    deleted = controller.deleted_topics(replica_manager.node_id)  # those whose folders could not be put away
+    kept = replica_manager.drop_deleted()
     unknown: dict[str, list[PartitionLog]] = {}
     for topic_partition, partition_log in list(logs.logs.items()):
         topic = controller.topic(topic_partition.topic)
@@ -42,7 +41,7 @@ def reconcile(replica_manager: ReplicaManager) -> None:
                     replica_manager.drop(topic_partition)
             elif partition_log.topic_id == ZERO_UUID and not partition_log.size_bytes:
                 logs.remove(topic_partition)
-            elif partition_log.topic_id not in deleted:
+            elif topic_partition not in kept:
                 unknown.setdefault(topic_partition.topic, []).append(partition_log)
         except (KafkaError, OSError) as error:  # the next start tries again
             log.error("the folder of %s, which has no place here, cannot be put away: %s", topic_partition, error)

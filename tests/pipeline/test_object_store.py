@@ -102,17 +102,21 @@ def store(need_spark: None, tmp_path: Path) -> Iterator[Store]:
     store.process.wait(30)
 
 
+def jars() -> str:
+    """What Spark needs for S3, as `spark.jars` has it."""
+    return ",".join(map(str, sorted(FETCHED.glob("*.jar"))))
+
+
 class Driver:
     """A program that runs the pipeline, in a process group of its own with its JVM."""
 
     def __init__(self, cluster: Cluster, store: Store, directory: Path, *more: str) -> None:
         file = directory / "program.py"
         file.write_text(PROGRAM)
-        jars = ",".join(map(str, sorted(FETCHED.glob("*.jar"))))
         self.log = directory / f"driver-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(file), cluster.servers, store.address, jars, *more],
+                [sys.executable, str(file), cluster.servers, store.address, jars(), *more],
                 stdout=log,
                 stderr=log,
                 cwd=directory,
@@ -165,8 +169,7 @@ for _ in range(100):
 
 def test_a_lease_in_an_object_store_is_read_while_its_holder_writes_it_again(store: Store) -> None:
     """S3A opens a file by one request, and reads it by another one that fails when the file has changed."""
-    jars = ",".join(map(str, sorted(FETCHED.glob("*.jar"))))
-    command = [sys.executable, "-c", READER, store.address, jars]
+    command = [sys.executable, "-c", READER, store.address, jars()]
     is_over = threading.Event()
 
     def write() -> None:

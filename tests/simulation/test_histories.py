@@ -19,14 +19,17 @@ pytestmark = pytest.mark.promise
 FOUND = (6, 28, 52, 107, 214, 223, 424, 445, 783, 812)
 """Seeds that have found a fault. It is mended, so they may find nothing any more when the simulation changes.
 
-6, 28, 52: a broker that was away while a topic was deleted kept its log, and made it one of the next topic of that
-name; without the broker's knowing, or because the log's topic id was lost with the power. 107: while it
-was cut off, it served that log to who asked by the id of the next topic. 214, 223: a move of log time
-aborted open transactions once another broker coordinated them. 424: a follower that had truncated its log was not told
-the log start again, and stayed out of the ISR. 445: the log of a follower began earlier after an append that failed.
-783: of several transactions that a follower appended at once, its index gave the first a last stable offset that hid
-the others from readers. 812: a fetch of a follower that came late put back what its leader knew of it, and while
-nothing was written it stayed out of the ISR."""
+- 6: a broker that was away while a topic was deleted used its log for the next topic of that name.
+- 28, 52: so did a broker whose log had lost its topic id, because the power failed.
+- 107: a broker that was cut off answered a fetch by the id of the new topic with records of the deleted one.
+- 214, 223: a move of log time aborted open transactions once another broker coordinated them.
+- 424: a follower that had truncated its log was not told the log start again, and stayed out of the ISR.
+- 445: the log of a follower began earlier after an append that failed.
+- 783: of several transactions that a follower appended at once, its index gave the first one a last stable offset that
+  hid the others from readers.
+- 812: a fetch of a follower came late and put back what its leader knew of it. The follower stayed out of the ISR until
+  something was written.
+"""
 
 
 @pytest.mark.parametrize("seed", sorted({*range(1, 25), *FOUND}))

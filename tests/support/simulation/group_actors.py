@@ -127,7 +127,7 @@ class Member(Actor):
         lives, sent_s = self.world.lives(coordinator), self.world.now_s()
         member_id = self._member_id
         response = await self._heartbeat(self._request(self._epoch))
-        if self.world.lives(coordinator) != lives or not self.world.is_member(coordinator):
+        if not self.world.has_stayed(coordinator, lives):
             self._forget()  # it may be no coordinator any more, and not know it
             return
         assert member_id == self._member_id
@@ -200,7 +200,7 @@ class ClassicMember(Actor):
         lives = self.world.lives(coordinator)
         response = await self.ask(coordinator, request, version, timeout_s=timeout_s)
         check(response.error_code)
-        if self.world.lives(coordinator) != lives or not self.world.is_member(coordinator):
+        if not self.world.has_stayed(coordinator, lives):
             self._give_up()
             raise NotCoordinator("it may be no coordinator any more, and not know it")
         return response

@@ -131,7 +131,7 @@ class KeyedReader(Actor):
             if last == offset:
                 if answer.high_watermark <= until_offset:
                     return None
-                return found if self.world.lives(leader) == lives and self.world.is_member(leader) else None
+                return found if self.world.has_stayed(leader, lives) else None
             offset = last
 
 

@@ -62,7 +62,7 @@ class Committer(Actor):
         response = await self.ask(node_id, request, 7)
         check(response.error_code)
         check(response.topics[0].partitions[0].error_code)
-        if self.world.lives(node_id) != lives or not self.world.is_member(node_id):
+        if not self.world.has_stayed(node_id, lives):
             raise NotCoordinator("it was fenced, and does not know what has been committed since")
         found = int(response.topics[0].partitions[0].committed_offset)
         if found < told:

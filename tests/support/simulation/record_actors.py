@@ -190,8 +190,7 @@ class Reader(Actor):
             if not error.retriable:
                 raise Violation(f"{self.name}: {error!r}") from error
         else:
-            is_member = self.world.lives(node_id) == lives and self.world.is_member(node_id)
-            end = self._take(partition, offset, answer, low if is_member else 0)
+            end = self._take(partition, offset, answer, low if self.world.has_stayed(node_id, lives) else 0)
             if chance >= 0.2:
                 self._positions[partition] = end
 

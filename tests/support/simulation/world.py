@@ -134,6 +134,11 @@ class World:
         """How often a broker has become a member of the cluster, or ceased to be one."""
         return self._lives[node_id]
 
+    def has_stayed(self, node_id: int, lives: int) -> bool:
+        """Whether a broker has been a member of the cluster ever since `lives` was what it returns. If not, it may have
+        answered without knowing what has happened."""
+        return self.lives(node_id) == lives and self.is_member(node_id)
+
     def turned(self, node_id: int) -> None:
         self._lives[node_id] += 1
 
