@@ -123,15 +123,12 @@ def git(*arguments: str) -> str:
 
 
 def run_stage(stage: str, arguments: Sequence[str]) -> list[Outcome]:
-    """Run the shards of a stage, side by side in its lanes; print a line for each, and the output of what failed."""
-    waiting: queue.SimpleQueue[Shard] = queue.SimpleQueue()
-    for shard in SHARDS[stage]:
-        waiting.put(shard)
+    """Run the shards of a stage, side by side in its lanes, and then those that measure, one by one; print a line for
+    each, and the output of what failed."""
     outcomes: list[Outcome] = []
     printing = threading.Lock()
-    count = lanes(stage)
 
-    def lane() -> None:
+    def lane(waiting: queue.SimpleQueue[Shard], count: int) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 shard = waiting.get_nowait()
@@ -142,11 +139,16 @@ def run_stage(stage: str, arguments: Sequence[str]) -> list[Outcome]:
                         print(outcome.output)
                     print(f"{stage} {shard.name}: {outcome.broken or outcome.closing_line}", flush=True)
 
-    threads = [threading.Thread(target=lane) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for alone, count in ((False, lanes(stage)), (True, 1)):
+        waiting: queue.SimpleQueue[Shard] = queue.SimpleQueue()
+        for shard in SHARDS[stage]:
+            if shard.alone == alone:
+                waiting.put(shard)
+        threads = [threading.Thread(target=lane, args=(waiting, count)) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     return outcomes
 
 

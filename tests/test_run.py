@@ -235,6 +235,24 @@ def test_every_test_file_is_in_the_shards_of_each_of_its_stages() -> None:
             assert len(shards) == 1, f"{path} in the stage {stage}: {shards}"
 
 
+def test_a_shard_that_measures_runs_after_the_others_with_none_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = [SHARD._replace(name="measures", alone=True), SHARD, SHARD, SHARD._replace(name="also", alone=True)]
+    began: list[str] = []
+    ended: list[str] = []
+
+    def run_pytest(stage: str, shard: Shard, *_: object) -> run.Outcome:
+        if shard.alone:
+            assert len(ended) == len(began) >= 2, "another one is running, or to run"
+        began.append(shard.name)
+        ended.append(shard.name)
+        return outcome()
+
+    monkeypatch.setattr(run, "run_pytest", run_pytest)
+    monkeypatch.setitem(run.SHARDS, "sockets", tuple(shards))
+    run.run_stage("sockets", [])
+    assert ended == [SHARD.name, SHARD.name, "measures", "also"]
+
+
 def _has(shard: Shard, path: str) -> bool:
     def is_below(folders: tuple[str, ...]) -> bool:
         return any(f"{path}/".startswith(f"{folder}/") for folder in folders)

@@ -65,18 +65,28 @@ class Shard(NamedTuple):
     env: tuple[tuple[str, str], ...] = ()
     timeout_s: int = 1200
     """A process that is not done by then is stopped."""
+    alone: bool = False
+    """It measures, so that it runs after the others, with none beside it."""
 
 
 REST = "the rest"
 
 
-def _dealt(*words: str) -> tuple[Shard, ...]:
+def _dealt(*words: str, alone: str = "") -> tuple[Shard, ...]:
     """A shard for each of the words, which name folders and files ("control registry"), and one for the
-    rest where `REST` stands."""
-    shares = [(word, ("tests",) if word == REST else tuple(f"tests/{path}" for path in word.split())) for word in words]
+    rest where `REST` stands. `alone` is the one of those that measures."""
+    shares = [
+        (word, ("tests",) if word == REST else tuple(f"tests/{path}" for path in word.split()))
+        for word in (*words, *filter(None, [alone]))
+    ]
     named = [path for _, paths in shares for path in paths]
     return tuple(
-        Shard(name, paths, tuple(each for each in named if any(each.startswith(f"{path}/") for path in paths)))
+        Shard(
+            name,
+            paths,
+            tuple(each for each in named if any(each.startswith(f"{path}/") for path in paths)),
+            alone=name == alone,
+        )
         for name, paths in shares
     )
 
@@ -105,15 +115,18 @@ SHARDS = {
     "certain": _dealt("protocol", "simulation", "storage", REST, "broker/groups", "broker", "broker/handlers"),
     "sockets": _dealt("kips client fuzz", "cli", "testkit", REST, "control registry", "pytest_plugin"),
     "programs": _dealt("clients", "oracle", "pipeline", REST, OWN_KAFKA, SEVERAL_CLIENTS),
-    "soak": (Shard("all", ("tests",), env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200),),
+    "soak": tuple(
+        shard._replace(env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200)
+        for shard in _dealt("pipeline", "oracle", REST, alone="fuzz protocol clients/test_quotas.py")
+    ),
 }
 """The shards of each stage, the longest first."""
 
 
 def lanes(stage: str) -> int:
-    """How many shards of a stage run side by side: what has connections waits a lot, and measurements run alone."""
+    """How many shards of a stage run side by side: what has connections waits a lot."""
     cores = os.cpu_count() or 1
-    return {"certain": cores, "sockets": cores + 2, "programs": cores + 1, "soak": 1}[stage]
+    return {"certain": cores, "sockets": cores + 2, "programs": cores + 1, "soak": min(cores, 2)}[stage]
 
 
 def stage_of(nodeid: str, marks: Iterable[str], fixtures: Iterable[str]) -> str:
