@@ -129,7 +129,7 @@ registry-clients:
 	else echo "no go: the test of a registry's clients for Go will skip"; fi
 
 # A member of a consumer group in the new protocol, and a service with transactions of the second version, with the Go
-# client franz-go; a reader with segmentio's kafka-go.
+# client franz-go; a reader with segmentio's kafka-go; secured producers with franz-go and sarama.
 group-clients:
 	@if command -v go >/dev/null; then \
 	  cd tests/support/group_member_go && go build -o $(CURDIR)/.peers/group-clients/franz-go-member . \
@@ -137,6 +137,8 @@ group-clients:
 	    || echo "could not fetch franz-go: the tests of its programs will skip"; \
 	  cd $(CURDIR)/tests/support/kafka_go_reader && go build -o $(CURDIR)/.peers/group-clients/kafka-go-reader . \
 	    || echo "could not fetch kafka-go: the test of its reader will skip"; \
+	  cd $(CURDIR)/tests/support/secured_go && go build -o $(CURDIR)/.peers/group-clients/secured-go . \
+	    || echo "could not fetch franz-go and sarama: the test of their security will skip"; \
 	else echo "no go: the tests of programs in Go will skip"; fi
 
 # Testcontainers' modules for Java, Go and Node, which start the image in the tests, unmodified.

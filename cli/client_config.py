@@ -51,5 +51,5 @@ def _access_of(bootstrap_server: str, path: str) -> Access:
             authority=settings.get("ssl.truststore.location", ""), certificate=settings.get("ssl.keystore.location", "")
         )
     if sasl is not None:
-        access = access._replace(mechanism=sasl.mechanism, user=sasl.username, password=sasl.password)
+        access = access.logging_in(sasl)
     return access

@@ -60,16 +60,22 @@ def tls_of(path: str, settings: Mapping[str, str]) -> ssl.SSLContext | None:
 
 def _sasl_of(path: str, settings: Mapping[str, str]) -> Sasl:
     from kmini.client import Sasl
-    from kmini.client.sasl import MECHANISMS
+    from kmini.client.sasl import MECHANISMS, OAUTHBEARER, bearer_sasl
     from kmini.protocol.jaas import parse_jaas
 
     mechanism = settings.get("sasl.mechanism", "").strip().upper()
     if mechanism not in MECHANISMS:
         raise click.UsageError(f"{path}: sasl.mechanism={mechanism}: one of {', '.join(MECHANISMS)} was expected")
     try:
-        options = parse_jaas(settings.get("sasl.jaas.config", "")).options
+        jaas = settings.get("sasl.jaas.config", "")
+        options = parse_jaas(jaas).options if jaas or mechanism != OAUTHBEARER else {}
     except ValueError as error:
         raise click.UsageError(f"{path}: sasl.jaas.config {error}") from None
+    if mechanism == OAUTHBEARER:
+        try:
+            return bearer_sasl(settings, options)
+        except ValueError as error:
+            raise click.UsageError(f"{path}: {error}") from None
     if not options.get("username") or not options.get("password"):
         raise click.UsageError(f'{path}: sasl.jaas.config needs username="…" and password="…"')
     return Sasl(mechanism, options["username"], options["password"])

@@ -10,8 +10,14 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
+from .sasl import OAUTHBEARER, Sasl, bearer_token
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
+OAUTH_MODULE = f"{OAUTH}.OAuthBearerLoginModule"
+
+
+TOKEN_PROVIDERS = ("kafka.net.sasl.oauth", "kafka.sasl.oauth", "kafka.oauth")
+"""Where releases of kafka-python have the base class of objects that give a client its token, the newest first."""
 
 
 class Access(NamedTuple):
@@ -28,10 +34,22 @@ class Access(NamedTuple):
     user: str = ""
     password: str = ""
     token_endpoint: str = ""
-    """The URL at which user and password get a token, for OAUTHBEARER."""
+    """The URL at which user and password get a token, for OAUTHBEARER; without it, tokens are unsecured ones."""
+    scope: str = ""
+    """What the token is to allow."""
 
     def __repr__(self) -> str:
         return f"Access({self.bootstrap_servers}, {self.protocol}, {self.user})"  # without the password
+
+    def logging_in(self, sasl: Sasl) -> Access:
+        """The same with these credentials."""
+        return self._replace(
+            mechanism=sasl.mechanism,
+            user=sasl.username,
+            password=sasl.password,
+            token_endpoint=sasl.token_endpoint,
+            scope=sasl.scope,
+        )
 
     @property
     def has_tls(self) -> bool:
@@ -45,11 +63,15 @@ def java(access: Access) -> dict[str, str]:
         settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": access.authority}
     if access.certificate:
         settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": access.certificate}
-    if access.mechanism == "OAUTHBEARER":
-        options = f"clientId={quoted(access.user)} clientSecret={quoted(access.password)}"
+    if access.mechanism == OAUTHBEARER and not access.token_endpoint:
+        options = f"unsecuredLoginStringClaim_sub={quoted(access.user)}"
+        settings |= {"sasl.mechanism": access.mechanism, "sasl.jaas.config": f"{OAUTH_MODULE} required {options};"}
+    elif access.mechanism == OAUTHBEARER:
+        words = {"clientId": access.user, "clientSecret": access.password, "scope": access.scope}
+        options = " ".join(f"{name}={quoted(text)}" for name, text in words.items() if text)
         settings |= {
             "sasl.mechanism": access.mechanism,
-            "sasl.jaas.config": f"{OAUTH}.OAuthBearerLoginModule required {options};",
+            "sasl.jaas.config": f"{OAUTH_MODULE} required {options};",
             "sasl.login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
             "sasl.oauthbearer.token.endpoint.url": access.token_endpoint,
         }
@@ -72,7 +94,13 @@ def librdkafka(access: Access) -> dict[str, str]:
         settings["ssl.ca.location"] = access.authority
     if access.certificate:
         settings |= {"ssl.certificate.location": access.certificate, "ssl.key.location": access.certificate}
-    if access.mechanism == "OAUTHBEARER":
+    if access.mechanism == OAUTHBEARER and not access.token_endpoint:
+        settings |= {
+            "sasl.mechanism": access.mechanism,
+            "enable.sasl.oauthbearer.unsecure.jwt": "true",
+            "sasl.oauthbearer.config": f"principal={access.user}",
+        }
+    elif access.mechanism == OAUTHBEARER:
         settings |= {
             "sasl.mechanism": access.mechanism,
             "sasl.oauthbearer.method": "oidc",
@@ -80,6 +108,8 @@ def librdkafka(access: Access) -> dict[str, str]:
             "sasl.oauthbearer.client.secret": access.password,
             "sasl.oauthbearer.token.endpoint.url": access.token_endpoint,
         }
+        if access.scope:
+            settings["sasl.oauthbearer.scope"] = access.scope
     elif access.mechanism:
         settings |= {
             "sasl.mechanism": access.mechanism,
@@ -96,8 +126,8 @@ def kafka_python(access: Access) -> dict[str, Any]:
         settings["ssl_cafile"] = access.authority
     if access.certificate:
         settings |= {"ssl_certfile": access.certificate, "ssl_keyfile": access.certificate}
-    if access.mechanism == "OAUTHBEARER":
-        base = _token_provider("kafka.net.sasl.oauth", "kafka.sasl.oauth", "kafka.oauth")
+    if access.mechanism == OAUTHBEARER:
+        base = _token_provider(*TOKEN_PROVIDERS)
         settings["sasl_oauth_token_provider"] = type("Tokens", (base,), {"token": lambda self: token_of(access)})()
     return settings
 
@@ -112,7 +142,7 @@ def aiokafka(access: Access) -> dict[str, Any]:
         if access.certificate:
             context.load_cert_chain(access.certificate)
         settings["ssl_context"] = context
-    if access.mechanism == "OAUTHBEARER":
+    if access.mechanism == OAUTHBEARER:
 
         async def token(self: object) -> str:
             return await asyncio.get_running_loop().run_in_executor(None, token_of, access)
@@ -123,7 +153,7 @@ def aiokafka(access: Access) -> dict[str, Any]:
 
 
 def _token_provider(*modules: str) -> type:
-    """The base class of objects that give a client its token: it has moved between releases of kafka-python."""
+    """The base class of objects that give a client its token, from the first of the modules that there is."""
     for module in modules:
         try:
             found: type = import_module(module).AbstractTokenProvider
@@ -134,34 +164,40 @@ def _token_provider(*modules: str) -> type:
 
 
 def token_of(access: Access) -> str:
-    """A token of the user, from the token endpoint. Raises OSError."""
-    import urllib.parse
-    import urllib.request
-
-    form = {"grant_type": "client_credentials", "client_id": access.user, "client_secret": access.password}
-    body = urllib.parse.urlencode(form).encode("ascii")
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(access.token_endpoint, body, timeout=30) as answer:
-        token: str = json.load(answer)["access_token"]
-        return token
+    """A token of the user. Raises OSError, ValueError."""
+    return bearer_token(Sasl(access.mechanism, access.user, access.password, access.token_endpoint, access.scope))
 
 
 def as_python(access: Access, library: str) -> str:
     """What `aiokafka` or `kafka_python` returns, as a program spells it: a dict named `config`."""
-    settings = _of_python(access) if library == "aiokafka" else kafka_python(access)
-    lines = ["config = {"] + [f"    {name!r}: {value!r}," for name, value in settings.items()] + ["}"]
+    is_oauth = access.mechanism == OAUTHBEARER
+    bare = access._replace(mechanism="") if is_oauth else access
+    settings = _of_python(bare) if library == "aiokafka" else kafka_python(bare)
+    lines = [f"    {name!r}: {value!r}," for name, value in settings.items()]
+    before: list[str] = []
     if library == "aiokafka" and access.has_tls:
-        lines.insert(0, f"context = ssl.create_default_context(cafile={access.authority or None!r})")
-        lines.insert(0, "import ssl\n")
+        before = ["import ssl\n", f"context = ssl.create_default_context(cafile={access.authority or None!r})"]
         if access.certificate:
-            lines.insert(2, f"context.load_cert_chain({access.certificate!r})")
-        lines.insert(-1, "    'ssl_context': context,")
-    return "\n".join(lines) + "\n"
+            before.append(f"context.load_cert_chain({access.certificate!r})")
+        lines.append("    'ssl_context': context,")
+    if is_oauth:
+        sasl = (
+            f"Sasl({OAUTHBEARER!r}, {access.user!r}, {access.password!r}, {access.token_endpoint!r}, {access.scope!r})"
+        )
+        base = "aiokafka.abc" if library == "aiokafka" else _token_provider(*TOKEN_PROVIDERS).__module__
+        imports = [f"from {base} import AbstractTokenProvider", "from kmini.client.sasl import Sasl, bearer_token\n"]
+        token = ["    def token(self):", f"        return bearer_token({sasl})\n"]
+        if library == "aiokafka":
+            imports.insert(0, "import asyncio")
+            token = ["    async def token(self):", f"        return await asyncio.to_thread(bearer_token, {sasl})\n"]
+        before = [*imports, *before, "class Tokens(AbstractTokenProvider):", *token]
+        lines += [f"    'sasl_mechanism': {OAUTHBEARER!r},", "    'sasl_oauth_token_provider': Tokens(),"]
+    return "\n".join([*before, "config = {", *lines, "}"]) + "\n"
 
 
 def _of_python(access: Access) -> dict[str, Any]:
     settings: dict[str, Any] = {"bootstrap_servers": access.bootstrap_servers, "security_protocol": access.protocol}
-    if access.mechanism == "OAUTHBEARER":
+    if access.mechanism == OAUTHBEARER:
         settings["sasl_mechanism"] = access.mechanism
     elif access.mechanism:
         settings |= {
@@ -187,20 +223,38 @@ def franz_go(access: Access) -> str:
     lines = [f"kgo.SeedBrokers({seeds}),"]
     if access.has_tls:
         lines.append("kgo.DialTLSConfig(tlsConfig),")
-    if access.mechanism == "PLAIN":
+    if access.mechanism == OAUTHBEARER:
+        lines.append("kgo.SASL(oauth.Oauth(func(context.Context) (oauth.Auth, error) {")
+        lines.append("\ttoken, err := tokens.Token()")
+        lines.append("\tif err != nil {\n\t\t\treturn oauth.Auth{}, err\n\t\t}")
+        lines.append("\treturn oauth.Auth{Token: token.AccessToken}, nil\n\t})),")
+    elif access.mechanism == "PLAIN":
         lines.append(f"kgo.SASL(plain.Auth{{User: {_go(access.user)}, Pass: {_go(access.password)}}}.AsMechanism()),")
     elif access.mechanism:
         kind = f"AsSha{access.mechanism.removeprefix('SCRAM-SHA-')}Mechanism"
         lines.append(f"kgo.SASL(scram.Auth{{User: {_go(access.user)}, Pass: {_go(access.password)}}}.{kind}()),")
-    return _go_tls(access) + "options := []kgo.Opt{\n" + "".join(f"\t{line}\n" for line in lines) + "}\n"
+    return (
+        _go_tls(access)
+        + _go_tokens(access)
+        + "options := []kgo.Opt{\n"
+        + "".join(f"\t{line}\n" for line in lines)
+        + "}\n"
+    )
 
 
 def sarama(access: Access) -> str:
-    """Go: a `sarama.Config`. For SCRAM, `newScramClient` makes a `sarama.SCRAMClient` of package xdg-go/scram."""
+    """Go: a `sarama.Config`. For SCRAM, `newScramClient` makes a `sarama.SCRAMClient` of package xdg-go/scram; for
+    OAUTHBEARER, `newTokenProvider` makes a `sarama.AccessTokenProvider` of package oauth2's tokens."""
     lines = ["config := sarama.NewConfig()"]
     if access.has_tls:
         lines += ["config.Net.TLS.Enable = true", "config.Net.TLS.Config = tlsConfig"]
-    if access.mechanism:
+    if access.mechanism == OAUTHBEARER:
+        lines += [
+            "config.Net.SASL.Enable = true",
+            f"config.Net.SASL.Mechanism = {_go(access.mechanism)}",
+            "config.Net.SASL.TokenProvider = newTokenProvider(tokens)",
+        ]
+    elif access.mechanism:
         lines += [
             "config.Net.SASL.Enable = true",
             f"config.Net.SASL.Mechanism = {_go(access.mechanism)}",
@@ -210,7 +264,7 @@ def sarama(access: Access) -> str:
     if access.mechanism.startswith("SCRAM"):
         lines.append("config.Net.SASL.SCRAMClientGeneratorFunc = newScramClient")
     seeds = ", ".join(map(_go, access.bootstrap_servers.split(",")))
-    return _go_tls(access) + "\n".join(lines) + f"\naddresses := []string{{{seeds}}}\n"
+    return _go_tls(access) + _go_tokens(access) + "\n".join(lines) + f"\naddresses := []string{{{seeds}}}\n"
 
 
 def _go_tls(access: Access) -> str:
@@ -231,6 +285,22 @@ def _go_tls(access: Access) -> str:
             "if err != nil {\n\tpanic(err)\n}",
             "tlsConfig.Certificates = []tls.Certificate{own}",
         ]
+    return "\n".join(lines) + "\n"
+
+
+def _go_tokens(access: Access) -> str:
+    """With package golang.org/x/oauth2/clientcredentials."""
+    if access.mechanism != OAUTHBEARER:
+        return ""
+    lines = [
+        "tokens := (&clientcredentials.Config{",
+        f"\tClientID:     {_go(access.user)},",
+        f"\tClientSecret: {_go(access.password)},",
+        f"\tTokenURL:     {_go(access.token_endpoint)},",
+        *([f"\tScopes:       []string{{{_go(access.scope)}}},"] if access.scope else []),
+        "\tAuthStyle:    oauth2.AuthStyleInParams,",
+        "}).TokenSource(context.Background())",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,9 +1,13 @@
-"""SASL authentication (PLAIN and SCRAM): the last step of a connection's set-up, before the first other request."""
+"""SASL authentication (PLAIN, SCRAM, OAUTHBEARER): the last step of a connection's set-up, before the first other
+request."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
+import json
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -15,18 +19,31 @@ from ..protocol.schema import Request
 from .errors import check
 
 PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, *scram.MECHANISMS)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (PLAIN, *scram.MECHANISMS, OAUTHBEARER)
 
 MAX_ITERATIONS = 1_000_000
 """Iterations that a server may ask for, at most: they take some tenths of a second."""
 
 
+TOKEN_TIMEOUT_S = 30
+UNSECURED_FOR_S = 3_600
+
+
 class Sasl(NamedTuple):
-    """A mechanism, a name and a password."""
+    """A mechanism, a name and a password.
+
+    With OAUTHBEARER, they are the client's id and secret, for which `token_endpoint` issues a token at each login
+    (KIP-768). Without an endpoint the token is an unsecured one of that name (KIP-255), for brokers that accept those.
+    """
 
     mechanism: str
     username: str
     password: str
+    token_endpoint: str = ""
+    """The URL of the issuer's token endpoint, or, as `file:`, of a file that holds a token."""
+    scope: str = ""
+    """What the token is to allow, in the issuer's words."""
 
     def __repr__(self) -> str:
         return f"Sasl({self.mechanism!r}, {self.username!r}, [hidden])"
@@ -57,8 +74,70 @@ async def authenticate(connection: AuthenticatedConnection, sasl: Sasl) -> None:
     check(handshake.error_code, f"{connection.called} offers {offered}, not {sasl.mechanism}")
     if sasl.mechanism == PLAIN:
         await _send(connection, f"\0{sasl.username}\0{sasl.password}".encode())
+    elif sasl.mechanism == OAUTHBEARER:
+        await _bearer(connection, sasl)
     else:
         await _scram(connection, sasl, scram.MECHANISMS[sasl.mechanism])
+
+
+async def _bearer(connection: AuthenticatedConnection, sasl: Sasl) -> None:
+    try:
+        token = await asyncio.get_running_loop().run_in_executor(None, bearer_token, sasl)
+    except (OSError, ValueError) as error:  # what it says may quote the answer, but no request
+        raise SaslAuthenticationFailed(f"{sasl.token_endpoint} gave no token: {error}") from error
+    if refusal := await _send(connection, f"n,,\x01auth=Bearer {token}\x01\x01".encode()):
+        await _send(connection, b"\x01")  # RFC 7628: the server fails the login once the client has seen why
+        raise SaslAuthenticationFailed(f"{connection.called} refused the token: {refusal.decode(errors='replace')}")
+
+
+def bearer_sasl(settings: Mapping[str, str], options: Mapping[str, str]) -> Sasl:
+    """The credentials of OAUTHBEARER by the names of Java's clients: KIP-1139's settings, or the older options of JAAS.
+    Raises ValueError, which quotes no secret."""
+    prefix = "sasl.oauthbearer.client.credentials.client"
+    name = settings.get(f"{prefix}.id") or options.get("clientId", "")
+    secret = settings.get(f"{prefix}.secret") or options.get("clientSecret", "")
+    endpoint = settings.get("sasl.oauthbearer.token.endpoint.url", "")
+    if not endpoint:
+        if not options.get("unsecuredLoginStringClaim_sub"):
+            raise ValueError(
+                "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, or for a token without a signature "
+                'unsecuredLoginStringClaim_sub="…" in sasl.jaas.config'
+            )
+        return Sasl(OAUTHBEARER, options["unsecuredLoginStringClaim_sub"], "")
+    if not endpoint.startswith(("http://", "https://", "file:")):
+        raise ValueError(f"sasl.oauthbearer.token.endpoint.url={endpoint}: a URL was expected")
+    if not endpoint.startswith("file:") and not (name and secret):
+        raise ValueError(f"{prefix}.id and {prefix}.secret are needed for the token endpoint")
+    return Sasl(OAUTHBEARER, name, secret, endpoint, settings.get("sasl.oauthbearer.scope") or options.get("scope", ""))
+
+
+def bearer_token(sasl: Sasl) -> str:
+    """A token for OAUTHBEARER. Blocks while the issuer answers. Raises OSError, ValueError."""
+    if not sasl.token_endpoint:
+        now_s = int(time.time())
+        claims = {"sub": sasl.username, "iat": now_s, "exp": now_s + UNSECURED_FOR_S}
+        return ".".join([*(_base64url(json.dumps(part)) for part in ({"alg": "none"}, claims)), ""])
+    import urllib.parse
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    if sasl.token_endpoint.startswith("file:"):
+        with opener.open(sasl.token_endpoint) as file:
+            return str(file.read(), "ascii").strip()
+    form = {"grant_type": "client_credentials", "client_id": sasl.username, "client_secret": sasl.password}
+    if sasl.scope:
+        form["scope"] = sasl.scope
+    body = urllib.parse.urlencode(form).encode("ascii")
+    with opener.open(sasl.token_endpoint, body, timeout=TOKEN_TIMEOUT_S) as answer:
+        told = json.load(answer)
+    token = told.get("access_token") if isinstance(told, dict) else None
+    if not isinstance(token, str) or not token:
+        raise ValueError("the answer has no access_token")
+    return token
+
+
+def _base64url(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 async def _scram(connection: AuthenticatedConnection, sasl: Sasl, mechanism: scram.Mechanism) -> None:

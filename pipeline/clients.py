@@ -78,13 +78,29 @@ class Kafka:
             module = parse_jaas(jaas)
         except ValueError as error:
             raise SettingsError(f"sasl.jaas.config {error}") from None
+        if module.name.endswith("OAuthBearerLoginModule") and (oidc := self._oidc(module.options)):
+            return oidc
         options = module.options if module.name.rpartition(".")[2] in PASSWORD_MODULES else {}
         if not options.get("username") or "password" not in options:
             raise SettingsError(
-                "sasl.jaas.config names no user and password of PLAIN or SCRAM: "
+                "sasl.jaas.config names no user and password of PLAIN or SCRAM, and no token that can be had: "
                 "Kafka(admin_settings=...) gives the admin client its user"
             )
         return {"sasl.username": options["username"], "sasl.password": options["password"]}
+
+    def _oidc(self, options: Mapping[str, str]) -> dict[str, str]:
+        """How the admin client gets its tokens: from the same endpoint, by KIP-1139's settings or the older options of
+        JAAS; nothing where that is not said."""
+        prefix = "sasl.oauthbearer.client.credentials.client"
+        config = {
+            "sasl.oauthbearer.token.endpoint.url": self.settings.get("sasl.oauthbearer.token.endpoint.url", ""),
+            "sasl.oauthbearer.client.id": self.settings.get(f"{prefix}.id") or options.get("clientId", ""),
+            "sasl.oauthbearer.client.secret": self.settings.get(f"{prefix}.secret") or options.get("clientSecret", ""),
+        }
+        if not all(config.values()):
+            return {}
+        scope = self.settings.get("sasl.oauthbearer.scope") or options.get("scope", "")
+        return {"sasl.oauthbearer.method": "oidc", **config, **({"sasl.oauthbearer.scope": scope} if scope else {})}
 
     def _ssl(self) -> dict[str, str]:
         """The TLS settings. A PEM keystore file holds the key and the certificates."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +107,43 @@ async def test_iterations_that_are_too_few_or_too_many_are_refused(sign_on, iter
 async def test_an_answer_that_is_no_scram_message_is_refused(sign_on) -> None:
     with pytest.raises(SaslAuthenticationFailed):
         await sign_on("SCRAM-SHA-256", lambda _: SaslAuthenticateResponse(auth_bytes=b"nonsense"))
+
+
+async def test_a_token_without_a_signature_names_the_user(broker, sign_on) -> None:
+    """KIP-255: for brokers that take those."""
+    assert (await sign_on("OAUTHBEARER", lambda _: SaslAuthenticateResponse())).is_open
+    (request,) = broker.asked(SaslAuthenticateRequest)
+    header, token, *rest = bytes(request.auth_bytes).decode().split("\x01")
+    assert (header, rest) == ("n,,", ["", ""])
+    claims = token.removeprefix("auth=Bearer ").split(".")[1]
+    assert json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"] == "alice"
+
+
+async def test_why_a_token_was_refused_is_said(broker, sign_on) -> None:
+    """RFC 7628: the server says why, and fails the login when the client has answered."""
+
+    def refuse(request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+        if request.auth_bytes == b"\x01":
+            return SaslAuthenticateResponse(error_code=SaslAuthenticationFailed.code, error_message="invalid_token")
+        return SaslAuthenticateResponse(auth_bytes=b'{"status":"invalid_token"}')
+
+    with pytest.raises(SaslAuthenticationFailed, match="invalid_token"):
+        await sign_on("OAUTHBEARER", refuse)
+    assert len(broker.asked(SaslAuthenticateRequest)) == 2
+
+
+async def test_a_token_is_read_from_a_file_and_a_missing_one_is_named(broker, connect, tmp_path) -> None:
+    broker.answers[SaslHandshakeRequest] = lambda _: SaslHandshakeResponse(mechanisms=["OAUTHBEARER"])
+    broker.answers[SaslAuthenticateRequest] = lambda _: SaslAuthenticateResponse()
+    file = tmp_path / "token"
+    settings = ConnectionSettings(sasl=Sasl("OAUTHBEARER", "", "", file.as_uri()))
+    with pytest.raises(SaslAuthenticationFailed, match=r"file:.*token gave no token"):
+        await connect(broker.address, settings)
+    file.write_text("a.b.c\n")
+    assert (await connect(broker.address, settings)).is_open
+    assert [bytes(each.auth_bytes) for each in broker.asked(SaslAuthenticateRequest)] == [
+        b"n,,\x01auth=Bearer a.b.c\x01\x01"
+    ]
 
 
 async def test_a_mechanism_that_the_broker_does_not_offer_is_named(sign_on) -> None:

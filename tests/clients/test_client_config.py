@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import stat
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -28,7 +29,7 @@ from click.testing import CliRunner
 from kmini import Broker, Cluster
 from kmini.cli import kmini
 from kmini.client import Client, Sasl
-from kmini.client.client_config import Access, kcat, token_of
+from kmini.client.client_config import Access, franz_go, kcat, sarama, token_of
 from kmini.protocol.errors import SaslAuthenticationFailed
 from support.java_clients import JavaClients
 from support.server_process import API_VERSIONS_V0, ServerProcess, kmini_command
@@ -91,15 +92,49 @@ def test_python_clients_come_in_with_what_client_config_says(way: str, brokers: 
         assert values == [b"kafka-python", b"librdkafka", b"aiokafka"]
 
 
+@pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("way", WAYS)
-def test_javas_client_comes_in_with_what_client_config_says(way: str, java_clients: JavaClients) -> None:
-    with secured(way, 1) as (broker, user):
+def test_javas_client_comes_in_with_what_client_config_says(way: str, brokers: int, java_clients: JavaClients) -> None:
+    with secured(way, brokers) as (broker, user):
         settings = {name.replace(".", "_"): text for name, text in broker.client_config("java", user).items()}
         at = settings.pop("bootstrap_servers")
         if endpoint := settings.get("sasl_oauthbearer_token_endpoint_url"):
             settings["system_org_apache_kafka_sasl_oauthbearer_allowed_urls"] = endpoint
         with java_clients.producer(at, **settings, enable_idempotence="false") as producer:
             assert producer.send("orders", "java") == 0
+
+
+GO_SOURCE = Path(__file__).parents[1] / "support" / "secured_go"
+
+
+def test_go_clients_come_in_with_the_code_that_kmini_client_config_prints(tmp_path: Path) -> None:
+    """franz-go and sarama, each way, at one broker and at three."""
+    if not (Path(__file__).parents[2] / ".peers" / "group-clients" / "secured-go").exists():
+        pytest.skip("franz-go and sarama were not fetched (`make group-clients` does)")
+    with ExitStack() as stack:
+        brokers: list[Broker | Cluster] = []
+        options, configs = [], []
+        for way, count in itertools.product(WAYS, (1, 3)):
+            broker, user = stack.enter_context(secured(way, count))
+            brokers.append(broker)
+            name = json.dumps(f"{way}, {count}")
+            access = Access(broker.bootstrap_servers)
+            if broker._security is not None:
+                access = broker._security.access(broker.bootstrap_servers, user)
+            options.append(f"{name}: func() []kgo.Opt {{\n{franz_go(access)}\nreturn options\n}},")
+            clients = f"newScramClient := scramClientsOf({json.dumps(access.mechanism)})\n_ = newScramClient\n"
+            body = f"{clients}{sarama(access)}\nreturn config, addresses"
+            configs.append(f"{name}: func() (*sarama.Config, []string) {{\n{body}\n}},")
+        shutil.copytree(GO_SOURCE, tmp_path / "go")
+        text = (GO_SOURCE / "ways.go").read_text()
+        for empty, ways in (("[]kgo.Opt{}", options), ("[]string){}", configs)):
+            text = text.replace(empty, empty.removesuffix("}") + "\n".join(ways) + "\n}")
+        (tmp_path / "go" / "ways.go").write_text(text)
+        command = ["go", "run", "-mod=readonly", "."]
+        done = subprocess.run(command, cwd=tmp_path / "go", capture_output=True, text=True, timeout=600, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        for broker in brokers:
+            assert [record.value for record in broker.records("orders")] == [b"franz-go", b"sarama"]
 
 
 def test_kcat_comes_in_with_what_client_config_says() -> None:
@@ -269,6 +304,48 @@ def test_kmini_serve_writes_what_our_commands_and_client_config_take(tmp_path: P
         assert PASSWORD not in log.read_text()
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("way", ["OAUTHBEARER", "OAUTHBEARER over TLS"])
+def test_our_commands_and_the_settings_they_print_come_in_with_a_token(way: str, tmp_path: Path) -> None:
+    from kafka import KafkaAdminClient
+
+    with secured(way, 1) as (broker, user):
+        file = tmp_path / "client.properties"
+        settings = broker.client_config("java", user)
+        file.write_text("".join(f"{name}={escaped(text)}\n" for name, text in settings.items()))
+        asks = ["-b", broker.bootstrap_servers, "--command-config", str(file)]
+        produced = CliRunner().invoke(kmini, ["produce", "orders", *asks], input="ours\n")
+        assert produced.exit_code == 0, produced.output
+        assert [record.value for record in broker.records("orders")] == [b"ours"]
+        printed: dict[str, dict[str, Any]] = {"aiokafka": {}, "kafka-python": {}}
+        for kind, config in printed.items():
+            told = CliRunner().invoke(kmini, ["client-config", kind, *asks])
+            assert told.exit_code == 0, told.output
+            exec(told.stdout, config)
+        asyncio.run(described(printed["aiokafka"]["config"]))
+        KafkaAdminClient(**printed["kafka-python"]["config"]).close()
+        java = CliRunner().invoke(kmini, ["client-config", "java", *asks]).stdout
+        assert dict(line.split("=", 1) for line in java.splitlines()) == settings
+        told = CliRunner().invoke(kmini, ["client-config", "librdkafka", *asks]).stdout
+        assert dict(line.split("=", 1) for line in told.splitlines()) == broker.client_config("librdkafka", user)
+
+
+def test_our_commands_come_in_with_an_unsecured_token_where_the_broker_takes_those(tmp_path: Path) -> None:
+    config = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    jaas = f'{module} required unsecuredLoginStringClaim_sub="alice";'
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\nsasl.jaas.config={jaas}\n")
+    with Broker(config=config, topics=["orders"], journal=True) as broker:
+        asks = ["-b", broker.bootstrap_servers, "--command-config", str(file)]
+        produced = CliRunner().invoke(kmini, ["produce", "orders", *asks], input="ours\n")
+        assert produced.exit_code == 0, produced.output
+        assert "User:alice" in str(broker.requests.all())
+
+
+def escaped(text: str) -> str:
+    return text.replace("\\", "\\\\")
 
 
 async def described(settings: dict[str, Any]) -> None:

@@ -55,6 +55,21 @@ def test_who_to_be_is_said_once_for_both_kinds_of_clients() -> None:
     }
 
 
+def test_a_token_endpoint_is_said_once_for_both_kinds_of_clients() -> None:
+    jaas = 'a.OAuthBearerLoginModule required clientId="alice" clientSecret="hidden";'
+    endpoint = "http://issuer/token"
+    settings = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}
+    settings["sasl.oauthbearer.token.endpoint.url"] = endpoint
+    assert Kafka("b:1", settings).admin_config() == {
+        "bootstrap.servers": "b:1",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "alice",
+        "sasl.oauthbearer.client.secret": "hidden",
+        "sasl.oauthbearer.token.endpoint.url": endpoint,
+    }
+
+
 def test_what_the_admin_client_cannot_be_told_is_refused_without_the_secret() -> None:
     with pytest.raises(SettingsError, match="truststore is JKS"):
         Kafka(settings={"ssl.truststore.location": "trust.jks"}).admin_config()
