@@ -75,6 +75,8 @@ class Server:
         """In the order in which they were made. A set would have another order in each run."""
         self.when_left: list[Callable[[Connection], None]] = []
         """Are called with every connection that has ended; they must be quick."""
+        self._handshaking: dict[Connection, str] = {}
+        """The host of each connection that is amid its TLS handshake."""
         self._per_host: Counter[str] = Counter()
         self._servers: list[asyncio.AbstractServer | Handshakes] = []
         self._most_connections = descriptors_for_connections()
@@ -135,7 +137,7 @@ class Server:
                 # Kafka accepts on a thread of its own. Here handshakes take the same time, and a queue that is full
                 # drops connections, which come again after a second.
                 listening.listen(max(config.socket_listen_backlog_size, most))
-                self._servers.append(Handshakes(listening, accept, tls.context, limit_s=limit_s, most=most))
+                self._servers.append(Handshakes(listening, accept, tls.context, self, limit_s=limit_s, most=most))
         self._watch_idle()
 
     def connect(self, client: asyncio.Protocol, listener: Listener) -> None:
@@ -262,6 +264,7 @@ class Server:
 
     def register(self, connection: Connection) -> str | None:
         """Register a new connection; return why it has to be refused, or None."""
+        self.dismiss(connection)
         self.connections[connection] = None
         if self._idle_timer is None:
             self._watch_idle()
@@ -270,19 +273,40 @@ class Server:
         self._per_host[host] += 1
         if self.is_closed:
             return "it was accepted just when the listener closed"
-        config = self.services.config.current
-        if len(self.connections) > config.max_connections:
-            return f"max.connections is {config.max_connections}"
-        name = connection.listener.name
-        most = listener_limit(config, name, "max.connections")
-        if most is not None and sum(one.listener.name == name for one in self.connections) > most:
-            return f"max.connections of the listener {name} is {most}"
         if len(self.connections) > self._most_connections:
             return f"the limit of open files leaves room for {self._most_connections} connections"
+        refusal = self._over_a_limit(host, connection.listener.name)
+        return refusal if refusal or self.gate is None else self.gate(connection)
+
+    def admit(self, connection: Connection, host: str) -> str | None:
+        """Count a connection from this host, whose TLS handshake begins; return why it has to be refused, or None."""
+        self._handshaking[connection] = host
+        self._per_host[host] += 1
+        return self._over_a_limit(host, connection.listener.name)
+
+    def dismiss(self, connection: Connection) -> None:
+        """Count a connection no more as one amid its handshake, if it is."""
+        host = self._handshaking.pop(connection, None)
+        if host is not None:
+            self._leave(host)
+
+    def _over_a_limit(self, host: str, name: str) -> str | None:
+        """The limit that the newest connection from this host to the listener of this name exceeds, in words."""
+        config = self.services.config.current
+        if len(self.connections) + len(self._handshaking) > config.max_connections:
+            return f"max.connections is {config.max_connections}"
+        most = listener_limit(config, name, "max.connections")
+        if most is not None:
+            count = sum(one.listener.name == name for one in (*self.connections, *self._handshaking))
+            if count > most:
+                return f"max.connections of the listener {name} is {most}"
         limit = config.max_connections_per_ip_overrides.get(host, config.max_connections_per_ip)
-        if self._per_host[host] > limit:
-            return f"max.connections.per.ip is {limit}"
-        return None if self.gate is None else self.gate(connection)
+        return f"max.connections.per.ip is {limit}" if self._per_host[host] > limit else None
+
+    def _leave(self, host: str) -> None:
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
 
     def throttle_ms(self, connection: Connection) -> int:
         """If the address of a new connection makes too many of them, after how many milliseconds this one is to be
@@ -323,10 +347,7 @@ class Server:
         self.connections.pop(connection, None)
         for watcher in self.when_left:
             watcher(connection)
-        host = connection.peer[0]
-        self._per_host[host] -= 1
-        if not self._per_host[host]:
-            del self._per_host[host]
+        self._leave(connection.peer[0])
 
     def listener(self, name: str) -> Listener | None:
         """The listener of this name; None if the broker has none."""

@@ -97,6 +97,33 @@ def test_a_broker_stops_at_once_amid_handshakes(broker: Broker, stack: ExitStack
     assert is_served(broker)
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"max.connections.per.ip": "3"}, "max.connections.per.ip is 3"),
+        ({"max.connections": "3"}, "max.connections is 3"),
+        ({"listener.name.ssl.max.connections": "3"}, "max.connections of the listener SSL is 3"),
+    ],
+    ids=["of an address", "of the broker", "of the listener"],
+)
+def test_a_connection_counts_towards_the_limits_from_the_moment_it_is_accepted(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture, limit: dict[str, str], said: str
+) -> None:
+    """As in Apache Kafka. One that has ended, before or after its handshake, leaves its place."""
+    with Broker(config=limit, tls="auto") as broker:
+        for _ in range(5):
+            assert is_served(broker)
+        stuck = [plain(broker, stack) for _ in range(3)]
+        with pytest.raises(OSError):  # of TLS, or of the connection
+            is_served(broker)
+        assert said in caplog.text
+        assert goes_on(stuck[0])
+        for connection in stuck[1:]:
+            connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert is_closed(connection)
+        assert is_served(broker)
+
+
 def test_what_is_no_handshake_takes_no_room(broker: Broker, stack: ExitStack) -> None:
     stuck = plain(broker, stack)
     for _ in range(2 * MOST):
