@@ -58,7 +58,8 @@ class Claims(NamedTuple):
     """`iss`, unless it is empty."""
     skew_s: float = 0.0
     """By which the issuer's clock may differ."""
-    needs_issue_time: bool = False
+    of_signed: bool = False
+    """Whether the rules are those of Kafka's validator of signed tokens, not those of its unsecured ones."""
 
     def check(self, claims: dict[str, Any]) -> Token:
         """Check the claims. Raises TokenRefused."""
@@ -68,23 +69,34 @@ class Claims(NamedTuple):
             raise TokenRefused("no expiration time (exp)")
         if now_s - self.skew_s >= expires_s:
             raise TokenRefused("it has expired")
-        if issued_s is None and self.needs_issue_time:
-            raise TokenRefused("no time of issue (iat)")
-        if issued_s is not None and issued_s > now_s + self.skew_s:
+        if self.of_signed:
+            self._check_begin(claims, issued_s, expires_s, now_s)
+        elif issued_s is not None and issued_s > now_s + self.skew_s:
             raise TokenRefused("its time of issue (iat) lies in the future")
-        if issued_s is not None and expires_s <= issued_s:
+        elif issued_s is not None and expires_s <= issued_s:
             raise TokenRefused("it expires before it was issued")
         if self.issuer and claims.get("iss") != self.issuer:
             raise TokenRefused("another issuer (iss) than sasl.oauthbearer.expected.issuer")
         if self.audiences and not _texts(claims, "aud") & {*self.audiences}:
             raise TokenRefused("another audience (aud) than sasl.oauthbearer.expected.audience")
-        scope = _texts(claims, self.scope)
+        scope = _distinct(claims, self.scope) if self.of_signed else _texts(claims, self.scope)
         if missing := [each for each in self.required_scope if each not in scope]:
             raise TokenRefused(f"it lacks the scope {missing[0]}", scope=f"[{', '.join(self.required_scope)}]")
         principal = claims.get(self.subject)
         if not isinstance(principal, str) or not principal.strip():
             raise TokenRefused(f"no user: the claim {self.subject} is no text")
         return Token(principal, expires_s)
+
+    def _check_begin(self, claims: dict[str, Any], issued_s: float | None, expires_s: float, now_s: float) -> None:
+        """A signed token has a time of issue, which may lie in the future, and perhaps a time before which it is not
+        valid."""
+        valid_from_s = _number(claims, "nbf")
+        if issued_s is None:
+            raise TokenRefused("no time of issue (iat)")
+        if expires_s < max(issued_s, valid_from_s or 0):
+            raise TokenRefused("it expires before it was issued or valid")
+        if valid_from_s is not None and now_s + self.skew_s < valid_from_s:
+            raise TokenRefused("it is not valid yet (nbf)")
 
 
 def _number(claims: dict[str, Any], name: str) -> float | None:
@@ -103,6 +115,16 @@ def _texts(claims: dict[str, Any], name: str) -> set[str]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise TokenRefused(f"the claim {name} is neither text nor a list of texts")
     return set(texts)
+
+
+def _distinct(claims: dict[str, Any], name: str) -> set[str]:
+    """The texts of a claim, none of which is empty or there twice; none for what is neither text nor list."""
+    value = claims.get(name)
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    trimmed = [text.strip() for text in texts if isinstance(text, str)]
+    if len(trimmed) < len(texts) or not all(trimmed) or len({*trimmed}) < len(trimmed):
+        raise TokenRefused(f"the claim {name} has what is no text, an empty one, or the same one twice")
+    return {*trimmed}
 
 
 class UnsecuredTokens:

@@ -1,7 +1,7 @@
 """The authentication of one connection: a state, and the requests that each state admits.
 
     WAITING      only ApiVersions and SaslHandshake
-    EXCHANGING   ApiVersions and SaslAuthenticate, or bare tokens after a SaslHandshake of version 0
+    EXCHANGING   only SaslAuthenticate, or bare tokens after a SaslHandshake of version 0
     DONE         everything, until the authentication expires (KIP-368)
     FAILED       nothing: the connection closes when the answer is sent
 
@@ -47,7 +47,7 @@ class State(Enum):
 
 _ADMITTED = {
     State.WAITING: frozenset({API_VERSIONS, SASL_HANDSHAKE}),
-    State.EXCHANGING: frozenset({API_VERSIONS, SASL_AUTHENTICATE}),
+    State.EXCHANGING: frozenset({SASL_AUTHENTICATE}),
     State.DONE: frozenset({SASL_HANDSHAKE}),
     State.FAILED: frozenset[int](),
 }

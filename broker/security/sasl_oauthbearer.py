@@ -17,7 +17,8 @@ _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PAIRS = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
 _FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01")
 _AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
-_INVALID = "Invalid OAUTHBEARER client first message"
+_INVALID = "Authentication failed during authentication due to invalid credentials with SASL mechanism OAUTHBEARER"
+"""What Apache Kafka answers to a first message that is none; the log says why."""
 
 
 class OAuthBearerExchange:
@@ -58,13 +59,13 @@ def parse_first(message: bytes) -> tuple[str, str]:
     except UnicodeDecodeError:
         found = None
     if found is None:
-        raise AuthenticationFailed(_INVALID)
+        raise AuthenticationFailed(_INVALID, "the client's first message is none")
     pairs = dict(pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair)
     if "auth" not in pairs:
-        raise AuthenticationFailed(f"{_INVALID}: 'auth' not specified")
+        raise AuthenticationFailed(_INVALID, "the client's first message has no 'auth'")
     auth = _AUTH.fullmatch(pairs["auth"])
     if auth is None:
-        raise AuthenticationFailed(f"{_INVALID}: invalid 'auth' format")
+        raise AuthenticationFailed(_INVALID, "'auth' in the client's first message has no scheme and token")
     if auth["scheme"].lower() != "bearer":
-        raise AuthenticationFailed(f"Invalid scheme in OAUTHBEARER client first message: {auth['scheme']}")
+        raise AuthenticationFailed(_INVALID, f"the client's first message has the scheme {auth['scheme']}")
     return (found["authzid"] or "").replace("=2C", ",").replace("=3D", "="), auth["token"]

@@ -228,7 +228,7 @@ def _tokens(config: SecurityConfig, listener: str) -> Tokens:
         audiences=split_list(find("sasl.oauthbearer.expected.audience", audiences)[1]),
         issuer=find("sasl.oauthbearer.expected.issuer", issuer)[1],
         skew_s=_whole(*find("sasl.oauthbearer.clock.skew.seconds", str(config.sasl_oauthbearer_clock_skew_seconds))),
-        needs_issue_time=True,
+        of_signed=True,
     )
     refresh_ms = str(config.sasl_oauthbearer_jwks_endpoint_refresh_ms)
     try:

@@ -121,7 +121,7 @@ def test_what_is_no_unsecured_token_is_refused(token: str, why: str) -> None:
 
 
 def test_a_token_is_taken_that_a_key_of_the_issuer_has_signed(keys: str) -> None:
-    tokens = SignedTokens(Claims(needs_issue_time=True), keys, 3600)
+    tokens = SignedTokens(Claims(of_signed=True), keys, 3600)
     assert tokens.validate(signed(claims())).principal == "alice"
     header, _, signature = signed(claims()).split(".")
     for token, why in (
@@ -133,6 +133,9 @@ def test_a_token_is_taken_that_a_key_of_the_issuer_has_signed(keys: str) -> None
         (f"{header}.{part(claims())}.", "its signature does not hold"),
         (signed([]), "no JSON object"),
         (signed(claims(iat=None)), "no time of issue"),
+        (signed(claims(nbf=time.time() + 3_000)), "not valid yet"),
+        (signed(claims(iat=time.time() + 7_000)), "expires before it was issued"),
+        (signed(claims(scope=["a", "a"])), "the same one twice"),
         (signed(claims(), jku="http://127.0.0.1:1/keys", kid="three"), "none of the issuer's"),
         ("x" * 70_000, "too long"),
     ):
@@ -146,21 +149,22 @@ def test_a_token_is_taken_that_a_key_of_the_issuer_has_signed(keys: str) -> None
         (b"n,,\x01auth=Bearer abc.def.\x01\x01", ("", "abc.def.")),
         (b"n,a=alice,\x01auth=bearer abc\x01trace=1 2\x01\x01", ("alice", "abc")),
         (b"n,a=a=2Cb=3D,\x01auth=Bearer abc==\x01\x01", ("a,b=", "abc==")),
-        (b"n,,\x01\x01", "'auth' not specified"),
-        (b"n,,\x01auth=Basic abc\x01\x01", "Invalid scheme in OAUTHBEARER client first message: Basic"),
-        (b"n,,\x01auth=Bearer\x01\x01", "invalid 'auth' format"),
-        (b"n,,\x01auth=Bearer a b\x01\x01", "invalid 'auth' format"),
-        (b"y,,\x01auth=Bearer abc\x01\x01", "Invalid OAUTHBEARER client first message"),
-        (b"\xff", "Invalid OAUTHBEARER client first message"),
-        (b"", "Invalid OAUTHBEARER client first message"),
+        (b"n,,\x01\x01", "has no 'auth'"),
+        (b"n,,\x01auth=Basic abc\x01\x01", "the scheme Basic"),
+        (b"n,,\x01auth=Bearer\x01\x01", "no scheme and token"),
+        (b"n,,\x01auth=Bearer a b\x01\x01", "no scheme and token"),
+        (b"y,,\x01auth=Bearer abc\x01\x01", "message is none"),
+        (b"\xff", "message is none"),
+        (b"", "message is none"),
     ],
 )
 def test_the_first_message_is_that_of_rfc_7628(message: bytes, expected: tuple[str, str] | str) -> None:
     if isinstance(expected, tuple):
         assert parse_first(message) == expected
         return
-    with pytest.raises(AuthenticationFailed, match=expected):
+    with pytest.raises(AuthenticationFailed, match="invalid credentials with SASL mechanism OAUTHBEARER") as failed:
         parse_first(message)
+    assert expected in failed.value.reason
 
 
 def test_a_refusal_is_json_and_fails_once_the_client_has_acknowledged_it() -> None:

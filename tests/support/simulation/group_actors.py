@@ -210,7 +210,7 @@ class ClassicMember(Actor):
         await self._ask(
             HeartbeatRequest(group_id=CLASSIC_GROUP, generation_id=self._generation, member_id=self._member_id), 3
         )
-        self._claim(sent_s)
+        self._claim(sent_s + OWNED_S)
 
     async def _join(self) -> None:
         joined = await self._ask(self._joining(), 3, JOIN_S)
@@ -223,7 +223,6 @@ class ClassicMember(Actor):
             )
             for place, member_id in enumerate(members)
         ]
-        sent_s = self.world.now_s()
         request = SyncGroupRequest(
             group_id=CLASSIC_GROUP,
             generation_id=joined.generation_id,
@@ -234,7 +233,9 @@ class ClassicMember(Actor):
         self._generation = joined.generation_id
         self._owned = json.loads(bytes(synced.assignment) or b"[]")
         self.world.history.say(f"{self.name} owns {self._owned} in generation {self._generation}")
-        self._claim(sent_s)
+        # No other member may own them now. How long it will own them, it knows by its next heartbeat: in a stable group
+        # Apache Kafka answers a follower's JoinGroup and SyncGroup without extending its session.
+        self._claim(self.world.now_s())
 
     def _joining(self) -> JoinGroupRequest:
         return JoinGroupRequest(
@@ -246,6 +247,6 @@ class ClassicMember(Actor):
             protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
         )
 
-    def _claim(self, sent_s: float) -> None:
+    def _claim(self, until_s: float) -> None:
         for partition in self._owned:
-            self._claims.claim(partition, self.name, self.world.now_s(), sent_s + OWNED_S)
+            self._claims.claim(partition, self.name, self.world.now_s(), until_s)

@@ -298,17 +298,30 @@ async def _settle(members: Sequence[Member | ClassicMember], claims: Claims, wor
     """Each partition gets one owner. Raises Violation."""
     if not members:
         return
+
+    async def beats(member: Member | ClassicMember) -> None:
+        while True:  # each by itself: one waits for the next generation while another has to keep its session
+            await member.beat()
+            await asyncio.sleep(1)
+
     ends_s = world.now_s() + SETTLES_S
-    while True:
-        await asyncio.gather(*(member.beat() for member in members))
-        owners = claims.owners(world.now_s())
-        if sorted(owners) == [number for _, number in world.promises.partitions] and all(
-            len(names) == 1 for names in owners.values()
-        ):
-            break
-        if world.now_s() > ends_s:
-            raise Violation(f"the group does not settle within {SETTLES_S} s: {owners}")
-        await asyncio.sleep(1)
+    beating = [asyncio.create_task(beats(member)) for member in members]
+    try:
+        while True:
+            ended, _ = await asyncio.wait(beating, timeout=1, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()  # raises
+            owners = claims.owners(world.now_s())
+            if sorted(owners) == [number for _, number in world.promises.partitions] and all(
+                len(names) == 1 for names in owners.values()
+            ):
+                break
+            if world.now_s() > ends_s:
+                raise Violation(f"the group does not settle within {SETTLES_S} s: {owners}")
+    finally:
+        for task in beating:
+            task.cancel()
+        await asyncio.wait(beating)
     for member in members:
         await member.hang_up()
 

@@ -39,6 +39,8 @@ class Producer(Actor):
         super().__init__(name, world)
         self._producer_id = -1
         self._sequences = dict.fromkeys(world.promises.partitions, 0)
+        self._acknowledged = dict.fromkeys(world.promises.partitions, -1)
+        """The offset of its last acknowledged record."""
         self._count = 0
 
     def batch(self, partition: TopicPartition, epoch: int, *, transactional: bool) -> tuple[bytes, list[bytes]]:
@@ -64,7 +66,17 @@ class Producer(Actor):
             self._producer_id = await self.until_it_works("InitProducerId", self._init)
         partition = self.random.choice(self.world.promises.partitions)
         batch, values = self.batch(partition, 0, transactional=False)
-        base = await self.until_it_works(f"{values} to {partition}", lambda: self.produce(partition, batch))
+        try:
+            base = await self.until_it_works(f"{values} to {partition}", lambda: self.produce(partition, batch))
+        except OutOfOrderSequenceNumber as error:
+            # A replica that was away does not know of a batch that was deleted before it came back. That is so in
+            # Apache Kafka; clients go on with another epoch or id.
+            if self._acknowledged[partition] >= self.world.promises.asked_to_delete[partition]:
+                raise Violation(f"{self.name}: {values} to {partition}: {error!r}") from error
+            self._producer_id = -1
+            self._sequences = dict.fromkeys(self._sequences, 0)
+            return
+        self._acknowledged[partition] = base + len(values) - 1
         self.world.acknowledged(self.name, partition, base, values)
 
     async def _init(self) -> int:
