@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -256,8 +257,8 @@ DEFECTS = (
         "host_gets_one_connection_less_than_its_limit",
         "A host may have max.connections.per.ip connections.",
         "socket_server.py",
-        "if self._per_host[host] > limit:",
-        "if self._per_host[host] >= limit:",
+        "if self._per_host[host] > limit else None",
+        "if self._per_host[host] >= limit else None",
         ("tests/broker/network/test_socket_server.py",),
     ),
     Defect(
@@ -699,17 +700,25 @@ def escaped(defects: list[Defect], tree: Path, passes: Callable[[Defect], tuple[
 
 
 def try_all(defects: list[Defect], *, is_wide: bool) -> list[str]:
-    """Run the tests with each defect; the names of those that escaped."""
+    """Run the tests with each defect, some side by side in copies of their own; the names of those that escaped."""
+    scopes = {
+        defect: sorted({os.path.dirname(test) for test in defect.tests}) if is_wide else [*defect.tests]
+        for defect in defects
+    }
     with copied_tree() as (tree, site):
-        scopes = {
-            defect: sorted({os.path.dirname(test) for test in defect.tests}) if is_wide else [*defect.tests]
-            for defect in defects
-        }
         passed, line = run_tests(sorted({test for tests in scopes.values() for test in tests}), tree, site)
-        print(f"without a defect: {line}", flush=True)
-        if not passed:
-            raise SystemExit("the tests fail without any defect: nothing can be said")
-        return escaped(defects, tree, lambda defect: run_tests(scopes[defect], tree, site))
+    print(f"without a defect: {line}", flush=True)
+    if not passed:
+        raise SystemExit("the tests fail without any defect: nothing can be said")
+
+    def try_some(share: list[Defect]) -> list[str]:
+        with copied_tree() as (tree, site):
+            return escaped(share, tree, lambda defect: run_tests(scopes[defect], tree, site))
+
+    count = os.cpu_count() or 1
+    with ThreadPoolExecutor(count) as pool:
+        found = pool.map(try_some, [defects[number::count] for number in range(count)])
+        return [name for names in found for name in names]
 
 
 def simulate_all(defects: list[Defect], seeds: str) -> list[str]:
