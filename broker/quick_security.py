@@ -46,12 +46,14 @@ class QuickSecurity:
         users: Mapping[str, str] | None = None,
         acls: Sequence[str] | None = None,
         *,
-        host: str = "127.0.0.1",
+        hosts: Iterable[str] = (),
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         """`tls` "auto" encrypts; "mutual" wants a certificate of each client, too. `sasl` is a mechanism and `users`
         their passwords; without users there is one, whose password is drawn. `acls` are rules as "alice Write
-        topic:orders". Raises ValueError, TypeError, and ImportError without the package cryptography."""
+        topic:orders". Certificates are for loopback and for the `hosts`.
+
+        Raises ValueError, TypeError, and ImportError without the package cryptography."""
         self.tls = _one_of("tls", tls, TLS)
         mechanisms = (*password_mechanisms(), OAUTHBEARER)
         self.mechanism = _one_of("sasl", sasl.upper() if isinstance(sasl, str) else sasl, mechanisms)
@@ -61,7 +63,7 @@ class QuickSecurity:
         self.acls = None if acls is None else [parse_acl(text) for text in _sequence("acls", acls)]
         if self.acls is not None and not (self.mechanism or self.tls == "mutual"):
             raise ValueError('acls: they need users, by sasl="PLAIN", say, or by the certificates of tls="mutual"')
-        self._hosts = [*LOOPBACK, *([] if host in (*LOOPBACK, "0.0.0.0", "::") else [host])]
+        self._hosts = list(dict.fromkeys((*LOOPBACK, *(host for host in hosts if host not in ("0.0.0.0", "::")))))
         self._brokers_password = drawn_password()
         self._folder: Path | None = None
         self._renewal: asyncio.TimerHandle | None = None

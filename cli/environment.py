@@ -64,12 +64,16 @@ REGISTRY_HOST = "KMINI_SCHEMA_REGISTRY_HOST"
 BROKERS = "KMINI_BROKERS"
 INIT_DIR = "KMINI_INIT_DIR"
 INIT_TIMEOUT_MS = "KMINI_INIT_TIMEOUT_MS"
+TLS = "KMINI_TLS"
+SASL = "KMINI_SASL"
+USERS = "KMINI_USERS"
+ACLS = "KMINI_ACLS"
 
 PROGRAM_VARIABLES = frozenset(
     """
     KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_PATIENCE KMINI_LOG_FORMAT
     KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_SCHEMA_REGISTRY KMINI_SCHEMA_REGISTRY_HOST
-    KMINI_BROKERS KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS
+    KMINI_BROKERS KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS KMINI_TLS KMINI_SASL KMINI_USERS KMINI_ACLS
     """.split()  # noqa: SIM905 (names, not code)
 )
 """kmini's own variables that are no settings of a broker."""
@@ -80,13 +84,31 @@ SERVICE_LINK = r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP)(_(A
 MOUNTED_FILE = "/mnt/shared/config/server.properties"
 """Path of a server.properties that is mounted into apache/kafka's image."""
 
-EVERY_ADDRESS = "PLAINTEXT://:9092"
-"""The listener of a container without configured listeners."""
+EVERY_ADDRESS = "://:9092"
+"""The address of the listener of a container without configured listeners."""
 
 AWAITED_BY_JAVA = "Transitioning from RECOVERY to RUNNING"
 
 LOG_LEVELS = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warning"}
 """kmini's log levels for log4j's; higher levels of log4j are `error`."""
+
+
+class Security(NamedTuple):
+    """What `--tls`, `--sasl`, `--user` and `--acl` say, or variables in their place."""
+
+    tls: str | None = None
+    sasl: str | None = None
+    users: tuple[str, ...] = ()
+    acls: tuple[str, ...] = ()
+
+    def beneath(self, options: Security) -> Security:
+        """The same, where the options say nothing else; users and rules of both."""
+        return Security(
+            options.tls or self.tls,
+            options.sasl or self.sasl,
+            (*self.users, *options.users),
+            (*self.acls, *options.acls),
+        )
 
 
 class Environment(NamedTuple):
@@ -115,6 +137,7 @@ class Environment(NamedTuple):
     """Milliseconds that a script of it may take; None for the default."""
     brokers: int = 1
     """The number of brokers."""
+    security: Security = Security()
     is_read: bool = True
 
     def say(self) -> None:
@@ -167,6 +190,12 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         environ.get(INIT_DIR, "").strip(),
         _number(INIT_TIMEOUT_MS, environ, MAX_INIT_TIMEOUT_MS, "milliseconds"),
         _number(BROKERS, environ, MAX_BROKERS, "a number of brokers") or 1,
+        Security(
+            environ.get(TLS, "").strip() or None,
+            environ.get(SASL, "").strip() or None,
+            _items(environ.get(USERS, ""), ","),
+            _items(environ.get(ACLS, ""), ";"),
+        ),
     )
 
 
@@ -178,10 +207,10 @@ def complete(properties: MutableMapping[str, str], environ: Mapping[str, str]) -
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
 
     if not properties.get("listeners", "").strip():
-        properties["listeners"] = EVERY_ADDRESS
+        properties["listeners"] = f"PLAINTEXT{EVERY_ADDRESS}"
     if "kmini.mapped.listeners" in properties or not is_behind_port_mapping(environ):
         return
-    about_listeners = ("listener", "advertised.listeners", "controller.listener.names")
+    about_listeners = ("listener", "advertised.listeners", "controller.listener.names", "ssl.", "sasl.")
     try:
         config = BrokerConfig.parse({key: text for key, text in properties.items() if key.startswith(about_listeners)})
     except ConfigError:
@@ -283,6 +312,12 @@ def _topics(text: str, separator: str) -> list[NewTopic]:
     from kmini.cli.wanted_topics import parse_topics
 
     return list(parse_topics(text, TOPICS, separator))
+
+
+def _items(text: str, separator: str) -> tuple[str, ...]:
+    """What is separated by this sign, or by line ends."""
+    items = (item.strip() for line in text.splitlines() for item in line.split(separator))
+    return tuple(filter(None, items))
 
 
 def _port(variable: str, environ: Mapping[str, str], what: str) -> int | None:

@@ -55,14 +55,14 @@ def health(bootstrap_server: str, from_environment: bool, timeout_ms: int) -> No
     until kmini health; do sleep 0.1; done
     """
     http: Endpoint | None = None
-    address = bootstrap_server.split(",")[0].strip()
+    address, has_tls = bootstrap_server.split(",")[0].strip(), False
     if from_environment:
-        address, http = _addresses_in_container()
+        address, has_tls, http = _addresses_in_container()
     host, _, port = address.rpartition(":")
     if not (host and port.isascii() and port.isdigit()):
         raise click.UsageError(f"--bootstrap-server {address}: HOST:PORT was expected")
     try:
-        check(host.strip("[]"), int(port), timeout_ms / 1000)
+        check(host.strip("[]"), int(port), timeout_ms / 1000, has_tls=has_tls)
     except Unhealthy as error:
         raise click.ClickException(f"{address} does not answer: {error}") from error
     if http is not None:
@@ -73,18 +73,32 @@ def health(bootstrap_server: str, from_environment: bool, timeout_ms: int) -> No
     click.echo(f"{address} answers")
 
 
-def check(host: str, port: int, timeout_s: float) -> None:
+def check(host: str, port: int, timeout_s: float, *, has_tls: bool = False) -> None:
     """Return once the broker at this address has answered. Raises Unhealthy."""
     fields = struct.pack(">hhih", API_VERSIONS, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.settimeout(timeout_s)
+            if has_tls:
+                _shake_hands(connection)
+                return
             connection.sendall(struct.pack(">i", len(fields)) + fields)
             answer = connection.makefile("rb").read(10)
     except (OSError, OverflowError) as error:
         raise Unhealthy(getattr(error, "strerror", None) or str(error)) from error
     if answer[4:] != struct.pack(">ih", CORRELATION_ID, 0):
         raise Unhealthy("this is no Kafka broker" if answer else "the connection was closed")
+
+
+def _shake_hands(connection: socket.socket) -> None:
+    """Return once the broker has done its part of a TLS handshake: it may want a certificate before it answers more.
+    Raises OSError."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname = False  # whose certificate it is does not matter to whether it answers
+    context.verify_mode = ssl.CERT_NONE
+    context.wrap_socket(connection).close()
 
 
 def check_readiness(http: Endpoint, timeout_s: float) -> None:
@@ -111,23 +125,31 @@ def _missing(answer: bytes) -> str:
         return "this is no control API"
 
 
-def _addresses_in_container() -> tuple[str, Endpoint | None]:
-    """The addresses at which `kmini serve --env` listens with this environment: the broker, and the control API if
-    there is one. Raises click.UsageError for a port that cannot be known."""
-    from kmini.broker.network.listeners import Endpoint
+def _addresses_in_container() -> tuple[str, bool, Endpoint | None]:
+    """The addresses at which `kmini serve --env` listens with this environment: the broker, and whether with TLS, and
+    the control API if there is one. Raises click.UsageError for a port that cannot be known."""
+    from kmini.broker.network.listeners import Endpoint, parse_endpoint, split_endpoints
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
-    from kmini.cli.environment import read_environment
+    from kmini.cli.environment import complete, read_environment
     from kmini.cli.serve import settings_of
 
     environment = read_environment(os.environ)
+    properties = settings_of(None, environment, is_container=True)
+    complete(properties, os.environ)
     try:
-        config = BrokerConfig.parse(settings_of(None, environment, is_container=True))
-    except ConfigError as error:
+        if any(environment.security):  # the broker makes the keys, which are no settings here
+            first = parse_endpoint(split_endpoints(properties["listeners"])[0])
+            has_tls = environment.security.tls is not None
+        else:
+            config = BrokerConfig.parse(properties)
+            first = config.listeners[0]
+            has_tls = config.listener_security_protocol_map[first.name].endswith("SSL")
+    except (ConfigError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     http = None if environment.http_port is None else Endpoint("HTTP", environment.http_host, environment.http_port)
-    for listener in (config.listeners[0], http):
+    for listener in (first, http):
         if listener is not None and listener.port == 0:
             raise click.UsageError(
                 f"{listener} stands for any free port, which kmini health cannot know; give it a number"
             )
-    return config.listeners[0].address, http
+    return first.address, has_tls, http

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kmini.cli.environment import (
+    EVERY_ADDRESS,
     MAX_BROKERS,
     MAX_INIT_TIMEOUT_MS,
     MAX_PORT,
     NO_ENVIRONMENT,
     Environment,
+    Security,
     complete,
     mounted_file,
     read_environment,
@@ -190,7 +192,11 @@ def serve(
             properties["log.dirs"] = data_dir
         if as_version is not None:
             properties["kmini.as.version"] = as_version
-        security = _security(properties, tls, sasl, users, acls, host)
+        security = _security(
+            properties, environment.security.beneath(Security(tls, sasl, users, acls)), host, environment
+        )
+        if from_environment:
+            complete(properties, os.environ)
         log_to_stderr(log_format, log_level or environment.log_level or "info")
         environment.say()
         config = _config(properties, host, port)
@@ -335,6 +341,7 @@ async def _serve(
         if security is not None:  # before the addresses: a script that waits for them may read the files at once
             addresses = ",".join(broker.server.listeners[0].address for broker in served.brokers)
             client_properties = security.write_client_properties(addresses)
+            os.environ.setdefault("KMINI_COMMAND_CONFIG", client_properties[0])  # for the scripts of the init directory
             security.keep_renewed(lambda: served.brokers)
         for broker in served.brokers:
             for listener in broker.server.listeners:
@@ -384,20 +391,14 @@ def told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 
 
 def _security(
-    properties: dict[str, str],
-    tls: str | None,
-    sasl: str | None,
-    users: tuple[str, ...],
-    acls: tuple[str, ...],
-    host: str | None,
+    properties: dict[str, str], asked: Security, host: str | None, environment: Environment
 ) -> QuickSecurity | None:
-    """What the options ask for, and set, among the properties; None without any."""
+    """What is asked for, and set, among the properties; None without any."""
+    tls, sasl, users, acls = asked
     if not (tls or sasl or users or acls):
         return None
     from kmini.broker.quick_security import QuickSecurity, drawn_password
 
-    if "listeners" in properties:
-        raise click.UsageError("--tls, --sasl, --user and --acl make the listener: leave listeners unset")
     if (sasl or "").upper() == "OAUTHBEARER":
         raise click.UsageError("--sasl OAUTHBEARER: no issuer is here; docs/security.md has the settings")
     passwords = {name: text or drawn_password() for name, _, text in (user.partition(":") for user in users)}
@@ -407,14 +408,33 @@ def _security(
             sasl or ("SCRAM-SHA-512" if users else None),
             passwords or None,
             acls or None,
-            host=host or "127.0.0.1",
+            hosts=_hosts_in_container(properties) if environment.is_read else [host or "127.0.0.1"],
             data_dir=properties.get("log.dirs"),
         )
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
-    made = {"listeners": f"{security.protocol}://127.0.0.1:9092", **security.settings()}
+    given = [text.partition("://")[0].strip().upper() for text in properties.get("listeners", "").split(",")]
+    if given != [""] and {*given} != {security.protocol}:
+        raise click.UsageError(
+            f"listeners={properties['listeners']}: the one listener of --tls, --sasl, --user and --acl is named "
+            f"{security.protocol}; leave listeners unset, or name it so"
+        )
+    address = EVERY_ADDRESS if environment.is_read else "://127.0.0.1:9092"
+    made = {"listeners": security.protocol + address, **security.settings()}
     properties.update({key: text for key, text in made.items() if key not in properties})
     return security
+
+
+def _hosts_in_container(properties: Mapping[str, str]) -> list[str]:
+    """The names and addresses by which clients may know a container: those advertised to them, and its own."""
+    import socket
+
+    advertised = [item.rpartition("://")[2] for item in properties.get("advertised.listeners", "").split(",")]
+    hosts = [address.rpartition(":")[0].strip("[]") for address in advertised]
+    name = socket.gethostname()
+    with suppress(OSError):
+        hosts += [str(found[4][0]) for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+    return [name, *filter(None, hosts)]
 
 
 def _topics(texts: Iterable[str]) -> list[NewTopic]:
@@ -428,14 +448,11 @@ def _topics(texts: Iterable[str]) -> list[NewTopic]:
 def settings_of(
     properties_file: str | None, environment: Environment, settings: Iterable[str] = (), *, is_container: bool
 ) -> dict[str, str]:
-    """The settings of all sources by key; later sources override earlier ones. A container has its own file, and
-    defaults for unset keys."""
+    """The settings of all sources by key; later sources override earlier ones. A container has its own file."""
     path = properties_file or (mounted_file() if is_container else None)
     properties = read_properties(path) if path else {}
     properties.update(environment.properties)
     properties.update(parse_setting("-c", text) for text in settings)
-    if is_container:
-        complete(properties, os.environ)
     return properties
 
 

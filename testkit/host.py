@@ -244,7 +244,7 @@ def quick_security(
         return None
     from kmini.broker.quick_security import QuickSecurity  # start-up time counts
 
-    return QuickSecurity(tls, sasl, users, acls, host=host, data_dir=data_dir)
+    return QuickSecurity(tls, sasl, users, acls, hosts=[host], data_dir=data_dir)
 
 
 def _issuer(security: QuickSecurity | None, host: str) -> EmbeddedIssuer | None:

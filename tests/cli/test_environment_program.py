@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import subprocess
 
 import pytest
@@ -89,3 +91,49 @@ def test_data_of_another_cluster_are_refused(start, stop, tmp_path) -> None:
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "belongs to cluster first, not to second" in stderr
+
+
+SECURED = {
+    "KMINI_USERS": "alice:wonderland,\nbob",
+    "KMINI_ACLS": "alice All topic:orders; bob Read topic:eu-*",
+    "KAFKA_CREATE_TOPICS": "orders:1:1",
+    "PATH": "",
+}
+
+
+@pytest.mark.parametrize("tls", ["auto", "mutual"])
+def test_variables_secure_a_broker_as_options_do(start, stop, run, tmp_path, tls: str) -> None:
+    environment = {**SECURED, "KMINI_TLS": tls, "KAFKA_LOG_DIRS": str(tmp_path)}
+    process = start("serve", "--env", env={**environment, "KAFKA_LISTENERS": "SASL_SSL://127.0.0.1:0"})
+    address = process.stdout.readline().strip()
+    until_ready(process)
+    healthy = run("health", "--env", **environment, KAFKA_LISTENERS=f"SASL_SSL://{address}")
+    assert (healthy.exit_code, healthy.stdout) == (0, f"{address} answers\n"), healthy.stderr
+    for user, exit_code, said in (("alice", 0, ""), ("bob", 1, "TOPIC_AUTHORIZATION_FAILED")):
+        login = ("-b", address, "--command-config", str(tmp_path / "security" / f"{user}.properties"))
+        produced = run("produce", "orders", *login, stdin="hers\n")
+        assert (produced.exit_code, said in produced.stderr) == (exit_code, True), produced.stderr
+    assert stop(process)[0] == 0
+
+
+def test_made_certificates_are_for_the_names_of_the_container_and_the_advertised_ones(start, stop, tmp_path) -> None:
+    advertised = {"KAFKA_LISTENERS": "SSL://127.0.0.1:0", "KAFKA_ADVERTISED_LISTENERS": "SSL://kafka:9092"}
+    process = start("serve", "--env", env={"KMINI_TLS": "auto", "KAFKA_LOG_DIRS": str(tmp_path), **advertised})
+    host, _, port = process.stdout.readline().strip().rpartition(":")
+    authority = ssl.create_default_context(cafile=tmp_path / "security" / "authority.pem")
+    for name in ("kafka", "localhost", socket.gethostname()):
+        with (
+            socket.create_connection((host, int(port)), 30) as plain,
+            authority.wrap_socket(plain, server_hostname=name),
+        ):
+            pass  # the names were compared
+    assert stop(process)[0] == 0
+
+
+def test_a_listener_of_another_kind_than_the_variables_ask_for_is_refused(run) -> None:
+    refused = run("serve", "--env", KMINI_TLS="auto", KAFKA_LISTENERS="PLAINTEXT://:9092")
+    assert refused.exit_code == 2
+    assert "leave listeners unset, or name it so" in refused.stderr
+    refused = run("serve", "--env", KMINI_TLS="yes")
+    assert refused.exit_code == 2
+    assert "tls='yes': must be one of auto, mutual" in refused.stderr

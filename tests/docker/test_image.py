@@ -88,7 +88,7 @@ def test_a_command_of_the_users_replaces_ours(stages: dict[str, list[Instruction
 def test_the_control_api_has_a_port_and_what_it_needs(stages, broker_stage: dict[str, Instruction]) -> None:
     assert "KMINI_HTTP=8090" in broker_stage["ENV"].words
     assert broker_stage["EXPOSE"].words == ["9092", "8090", "8081"]
-    assert any("pip install --no-cache-dir '.[http,registry]'" in one.rest for one in stages["build"])
+    assert any("pip install --no-cache-dir '.[http,registry,tls,oauth]'" in one.rest for one in stages["build"])
 
 
 # --- the tag
