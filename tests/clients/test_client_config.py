@@ -207,6 +207,27 @@ def test_made_certificates_are_renewed_and_connections_stay() -> None:
             assert len(before.recv(4096)) > 8
 
 
+def test_clients_meet_no_error_while_certificates_are_renewed() -> None:
+    """One that stays, and others that come after each renewal."""
+    from confluent_kafka import KafkaError, Producer
+    from kafka import KafkaProducer
+
+    errors: list[KafkaError] = []
+    with Broker(tls="mutual", topics=["orders"]) as broker:
+        assert broker._security is not None
+        staying = Producer({**broker.client_config("confluent-kafka"), "error_cb": errors.append})
+        for number in range(10):
+            broker._security.renew(broker._operations.running)
+            staying.produce("orders", f"staying {number}")
+            assert staying.flush(30) == 0
+            coming = KafkaProducer(**broker.client_config("kafka-python"), enable_idempotence=False)
+            coming.send("orders", f"coming {number}".encode()).get(30)
+            coming.close()
+        values = [(record.value or b"").decode() for record in broker.records("orders")]
+    assert values == [f"{who} {number}" for number in range(10) for who in ("staying", "coming")]
+    assert errors == []
+
+
 def test_an_expired_token_ends_the_session_and_the_client_comes_back_with_a_new_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import kafka_requests
-from support.server_process import ServerProcess, StartServer
+from support.server_process import ServerProcess, StartServer, answers, kafka_command, kmini_command
 from support.until import until
 from support.wire import Wire
 
@@ -81,16 +84,52 @@ def test_a_producer_above_its_quota_is_told_and_another_one_is_not(broker_with_s
     assert free.throttled_s == 0
 
 
+@pytest.fixture(params=["kmini", "Apache Kafka"])
+def measured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
+    """One server with short windows, and the other one."""
+    command = kmini_command
+    if request.param != "kmini":
+        request.getfixturevalue("need_kafka")
+        command = kafka_command
+    settings = {"quota.window.num": "3", "num.partitions": "1"}
+    process = ServerProcess(command(tmp_path / "data", settings), tmp_path / "log")
+    yield process
+    process.stop()
+
+
 @pytest.mark.soak
-def test_a_producer_writes_at_the_rate_of_its_quota_and_another_one_as_fast_as_it_can(
-    broker_with_short_windows: ServerProcess,
-) -> None:
+def test_a_producer_writes_at_the_rate_of_its_quota_and_another_one_as_fast_as_it_can(measured: ServerProcess) -> None:
     quota = 200_000.0
-    limit(broker_with_short_windows, quota)
-    slow, free = Writer(broker_with_short_windows, SLOW), Writer(broker_with_short_windows, FREE)
+    limit(measured, quota)
+    slow, free = Writer(measured, SLOW), Writer(measured, FREE)
     slow.write_for(5)  # what it may use at once is used
     assert slow.write_for(15) == pytest.approx(quota, rel=0.1)
     assert free.write_for(2) > 2 * quota
     assert free.throttled_s == 0
     slow.close()
     free.close()
+
+
+@pytest.mark.soak
+def test_an_address_makes_as_many_connections_in_a_second_as_its_quota_says(measured: ServerProcess) -> None:
+    quota = 10.0
+    with Wire(measured.host, measured.port) as wire:
+        request = kafka_requests.alter_client_quotas("connection_creation_rate", {(("ip", None),): quota})
+        assert [entry.error_code for entry in wire.ask(request, 1).entries] == [0]
+        until(lambda: not answers(measured.host, measured.port), "the quota is in force")
+
+        def served(duration_s: float) -> int:
+            """How many of the connections that two dozen clients make are served."""
+            ends_s = time.monotonic() + duration_s
+
+            def connect() -> int:
+                count = 0
+                while time.monotonic() < ends_s:
+                    count += answers(measured.host, measured.port)
+                return count
+
+            with ThreadPoolExecutor(24) as clients:
+                return sum(each.result() for each in [clients.submit(connect) for _ in range(24)])
+
+        served(3)  # what it may use at once is used
+        assert served(12) / 12 == pytest.approx(quota, rel=0.15)
