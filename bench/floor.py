@@ -1,4 +1,4 @@
-"""floor.py PORT DIR: a bare server in Python that answers librdkafka and checks only checksums, the floor for a broker.
+"""floor.py PORT DIR [PEM]: a bare server in Python that answers librdkafka and checks only checksums: a broker's floor.
 
 It has what no broker can do without: frames from the socket, the records' checksum, a write to a file, an index in
 memory, an answer. It has no validation, no settings, no topics but those that are asked for, no second version of
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import sys
 from bisect import bisect_right
 from collections.abc import Callable
@@ -180,7 +181,12 @@ def sized(value: bytes) -> bytes:
     return INT16.pack(len(value)) + value
 
 
-async def serve(port: int, directory: str) -> None:
+async def serve(port: int, directory: str, pem: str = "") -> None:
+    """`pem` is a file with the key and the certificate of a server with TLS."""
+    context = None
+    if pem:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
     os.makedirs(directory, exist_ok=True)
     partitions: dict[bytes, Partition] = {}
 
@@ -189,9 +195,11 @@ async def serve(port: int, directory: str) -> None:
             partitions[name] = Partition(os.path.join(directory, f"{len(partitions)}.log"))
         return partitions[name]
 
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(partition_of, port), "127.0.0.1", port)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(partition_of, port), "127.0.0.1", port, ssl=context
+    )
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), sys.argv[2]))
+    uvloop.run(serve(int(sys.argv[1]), *sys.argv[2:]))

@@ -177,6 +177,23 @@ def cluster_rows(figures: Figures) -> list[tuple[str, ...]]:
     ]
 
 
+def tls_rows(figures: Figures) -> list[tuple[str, ...]]:
+    def row(label: str, key: str, show: Callable[[float], str]) -> tuple[str, ...]:
+        kmini, floor, kafka = (show(figures[name][key]) for name in ("kmini", "floor", "kafka"))
+        return f"{label} (the floor: {floor})", kmini, kafka
+
+    def krec(value: float) -> str:
+        return f"{value:.0f}"
+
+    return [
+        row("TLS 1.3 adds to an acknowledged 100-byte produce, p50", "ack_added_us", us),
+        row("bulk produce 1 KB over TLS, thousand/s", "tls_produce_1000_krec_s", krec),
+        row("bulk consume 1 KB over TLS, thousand/s", "tls_consume_1000_krec_s", krec),
+        row("TLS handshakes in a second of processor time", "handshakes_a_cpu_s", krec),
+        row("memory of a connection with TLS", "kib_a_connection", lambda value: f"{value:.0f} KiB"),
+    ]
+
+
 class Benchmark(NamedTuple):
     """A script of this folder, how it is run, and the rows that its JSON makes."""
 
@@ -216,6 +233,7 @@ BENCHMARKS = [
     Benchmark("fairness.py", f"{FAIRNESS} --seconds 5", f"{FAIRNESS} --seconds 1", fairness_rows),
     Benchmark("fetch_sessions.py", "", "--requests 50", session_rows),
     Benchmark("cluster.py", "", "--repetitions 1 --records 50", cluster_rows),
+    Benchmark("tls.py", "", "--rounds 1 --single 100 --bulk 2000 --connections 20", tls_rows),
 ]
 COMPARISON = ("compare.py", "--rounds 5 kmini kafka kfake floor", "--rounds 1 --bulk 20000 kmini kafka kfake floor")
 

@@ -52,8 +52,9 @@ def must_arrive(error: Any, message: Any) -> None:
         raise RuntimeError(f"not acknowledged: {error}")
 
 
-def latencies(servers: str, topic: str, count: int) -> dict[str, int]:
-    producer = Producer({**QUIET, "bootstrap.servers": servers, "linger.ms": 0, "acks": 1})
+def latencies(servers: str, topic: str, count: int, **settings: str) -> dict[str, int]:
+    """`settings` are further ones of the clients, such as those of TLS, here and in `bulk`."""
+    producer = Producer({**QUIET, **settings, "bootstrap.servers": servers, "linger.ms": 0, "acks": 1})
 
     def acknowledged() -> None:
         producer.produce(topic, b"x" * 100, partition=0, on_delivery=must_arrive)
@@ -61,7 +62,7 @@ def latencies(servers: str, topic: str, count: int) -> dict[str, int]:
 
     timed(100, acknowledged)
     acks = timed(count, acknowledged)
-    consumer = assigned_consumer(servers, topic, 100 + count)
+    consumer = assigned_consumer(servers, topic, 100 + count, **settings)
 
     def end_to_end() -> None:
         producer.produce(topic, b"y" * 100, partition=0)
@@ -80,7 +81,7 @@ def latencies(servers: str, topic: str, count: int) -> dict[str, int]:
     }
 
 
-def bulk(servers: str, topic: str, size: int, count: int) -> dict[str, int]:
+def bulk(servers: str, topic: str, size: int, count: int, **settings: str) -> dict[str, int]:
     """Thousand records a second, produced and consumed."""
     large_batches = {"linger.ms": 20, "batch.size": 262_144, "batch.num.messages": 100_000}
     queue = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 2_000_000}
@@ -88,6 +89,7 @@ def bulk(servers: str, topic: str, size: int, count: int) -> dict[str, int]:
     producer = Producer(
         {
             **QUIET,
+            **settings,
             **large_batches,
             **queue,
             "bootstrap.servers": servers,
@@ -110,7 +112,7 @@ def bulk(servers: str, topic: str, size: int, count: int) -> dict[str, int]:
     produced = time.perf_counter() - start
 
     fetching = {"fetch.message.max.bytes": 4_194_304, "queued.min.messages": 1_000_000}
-    consumer = assigned_consumer(servers, topic, OFFSET_BEGINNING, **fetching)
+    consumer = assigned_consumer(servers, topic, OFFSET_BEGINNING, **fetching, **settings)
     if consumer.poll(30) is None:  # librdkafka takes half a second to find its way to any broker
         raise TimeoutError("no record arrived")
     start = time.perf_counter()
