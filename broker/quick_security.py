@@ -21,6 +21,8 @@ from .security.resources import AclOperation, PatternType, PermissionType, Princ
 from .security.security_settings import LISTENER_PREFIX, OAUTHBEARER, PLAIN, STANDARD_AUTHORIZERS, password_mechanisms
 
 if TYPE_CHECKING:
+    import ssl
+
     from .broker import BrokerServer
     from .controller.controller import Controller
     from .settings.broker_config import BrokerConfig
@@ -67,6 +69,7 @@ class QuickSecurity:
         self._brokers_password = drawn_password()
         self._folder: Path | None = None
         self._renewal: asyncio.TimerHandle | None = None
+        self._http_context: ssl.SSLContext | None = None
         if self.tls:
             from ..client.made_certificates import Authority
 
@@ -127,6 +130,21 @@ class QuickSecurity:
             "ssl.keystore.certificate.chain": signed.certificate + self._authority.pem,
         }
 
+    def http_context(self) -> ssl.SSLContext | None:
+        """With the same certificates as the brokers', for what is served by HTTP beside them; None without TLS."""
+        if self.tls and self._http_context is None:
+            import ssl
+
+            self._http_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._load_keys(self._http_context)
+        return self._http_context
+
+    def _load_keys(self, context: ssl.SSLContext) -> None:
+        from ..client.key_stores import load_keys
+
+        keys = self._keys()
+        load_keys(context, lambda name: (name, keys.get(name, "")))
+
     def _login_module(self) -> str:
         words = [SCRAM_MODULE, "required", f"username={quoted(BROKERS)}", f"password={quoted(self._brokers_password)}"]
         if self.mechanism == PLAIN:
@@ -176,6 +194,8 @@ class QuickSecurity:
         for broker in brokers:
             broker.config.current = self.renewed(broker.config.current)
             broker.server.renew_tls()
+        if self._http_context is not None:
+            self._load_keys(self._http_context)
 
     def end(self) -> None:
         """Renew no more."""

@@ -69,7 +69,7 @@ def health(bootstrap_server: str, from_environment: bool, timeout_ms: int) -> No
         try:
             check_readiness(http, timeout_ms / 1000)
         except Unhealthy as error:
-            raise click.ClickException(f"http://{http.address}/health: {error}") from error
+            raise click.ClickException(f"{http.name.lower()}://{http.address}/health: {error}") from error
     click.echo(f"{address} answers")
 
 
@@ -80,7 +80,7 @@ def check(host: str, port: int, timeout_s: float, *, has_tls: bool = False) -> N
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.settimeout(timeout_s)
             if has_tls:
-                _shake_hands(connection)
+                _secured(connection).close()  # it may want a certificate before it answers more
                 return
             connection.sendall(struct.pack(">i", len(fields)) + fields)
             answer = connection.makefile("rb").read(10)
@@ -90,15 +90,14 @@ def check(host: str, port: int, timeout_s: float, *, has_tls: bool = False) -> N
         raise Unhealthy("this is no Kafka broker" if answer else "the connection was closed")
 
 
-def _shake_hands(connection: socket.socket) -> None:
-    """Return once the broker has done its part of a TLS handshake: it may want a certificate before it answers more.
-    Raises OSError."""
+def _secured(connection: socket.socket) -> socket.socket:
+    """The same connection, after a TLS handshake. Raises OSError."""
     import ssl
 
     context = ssl.create_default_context()
     context.check_hostname = False  # whose certificate it is does not matter to whether it answers
     context.verify_mode = ssl.CERT_NONE
-    context.wrap_socket(connection).close()
+    return context.wrap_socket(connection)
 
 
 def check_readiness(http: Endpoint, timeout_s: float) -> None:
@@ -107,8 +106,9 @@ def check_readiness(http: Endpoint, timeout_s: float) -> None:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
             connection.settimeout(timeout_s)
-            connection.sendall(READINESS)
-            answer = connection.makefile("rb").read(MOST_READ_BYTES)
+            with _secured(connection) if http.name == "HTTPS" else connection as asked:
+                asked.sendall(READINESS)
+                answer = asked.makefile("rb").read(MOST_READ_BYTES)
     except OSError as error:
         raise Unhealthy(error.strerror or str(error)) from error
     if not answer.startswith(READY):
@@ -132,6 +132,7 @@ def _addresses_in_container() -> tuple[str, bool, Endpoint | None]:
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
     from kmini.cli.environment import complete, read_environment
     from kmini.cli.serve import settings_of
+    from kmini.web.http_hosts import is_loopback
 
     environment = read_environment(os.environ)
     properties = settings_of(None, environment, is_container=True)
@@ -146,7 +147,10 @@ def _addresses_in_container() -> tuple[str, bool, Endpoint | None]:
             has_tls = config.listener_security_protocol_map[first.name].endswith("SSL")
     except (ConfigError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    http = None if environment.http_port is None else Endpoint("HTTP", environment.http_host, environment.http_port)
+    http = None
+    if environment.http_port is not None:
+        is_secured = environment.security.tls is not None and not is_loopback(environment.http_host)
+        http = Endpoint("HTTPS" if is_secured else "HTTP", environment.http_host, environment.http_port)
     for listener in (first, http):
         if listener is not None and listener.port == 0:
             raise click.UsageError(

@@ -24,8 +24,11 @@ from kmini.broker.security.inter_broker import inter_broker_listener
 from kmini.cli.environment import Environment
 from kmini.cli.extras import need_extra
 from kmini.testkit.installed import REGISTRY
+from kmini.web.http_hosts import is_loopback
 
 if TYPE_CHECKING:
+    import ssl
+
     from kmini.broker.broker import BrokerServer
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.cli.init_directory import InitDirectory
@@ -62,10 +65,15 @@ _REGISTRY = _Kind("registry", "schema registry")
 
 @contextmanager
 def open_ports(
-    environment: Environment, given: Mapping[str, Any], init: InitDirectory | None, write: Callable[[str, str], None]
+    environment: Environment,
+    given: Mapping[str, Any],
+    init: InitDirectory | None,
+    write: Callable[[str, str], None],
+    tls: ssl.SSLContext | None,
 ) -> Iterator[ExtraPorts]:
     """The ports that options or the environment ask for, which listen from now on. The start runs the files of `init`;
-    `write` writes a text to a file. Raises click.UsageError."""
+    `write` writes a text to a file. Those that others than this machine reach are served by `tls`, if it is there.
+    Raises click.UsageError."""
     with ExitStack() as stack:
         http = registry = None
         place = _place(_HTTP, given, environment.http_port, environment.http_host, environment)
@@ -75,10 +83,10 @@ def open_ports(
                 "or set KMINI_HTTP"
             )
         if place is not None:
-            http = stack.enter_context(opened(lambda: ControlPort(*place, init), "--http"))
+            http = stack.enter_context(opened(lambda: ControlPort(*place, tls, init), "--http"))
         registry_place = _place(_REGISTRY, given, environment.registry_port, environment.registry_host, environment)
         if registry_place is not None:
-            registry = stack.enter_context(opened(lambda: RegistryPort(*registry_place), "--registry"))
+            registry = stack.enter_context(opened(lambda: RegistryPort(*registry_place, tls), "--registry"))
         files = {kind.option: given[f"{kind.option}_port_file"] for kind in (_HTTP, _REGISTRY)}
         yield ExtraPorts(http, registry, files, write)
 
@@ -156,10 +164,11 @@ class ExtraPorts:
 class ListeningPort:
     """A port that listens from the beginning."""
 
-    def __init__(self, what: str, host: str, port: int) -> None:
-        """Listen. An empty host is every address, port 0 any free port. Raises PortTaken, which says what the port is
-        for."""
+    def __init__(self, what: str, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        """Listen. An empty host is every address, port 0 any free port. `tls` is used unless only this machine reaches
+        the host. Raises PortTaken, which says what the port is for."""
         self._host = host
+        self._tls = None if is_loopback(host) else tls
         self._listening = listening_socket(what, host, port, BACKLOG)
         self.port: int = self._listening.getsockname()[1]
         """The port that was bound."""
@@ -167,7 +176,8 @@ class ListeningPort:
     @property
     def link(self) -> str:
         """The address by which a client on this machine reaches it."""
-        return f"http://{Endpoint('HTTP', self._host, self.port).address}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{Endpoint('HTTP', self._host, self.port).address}"
 
     def close(self) -> None:
         """Close the port."""
@@ -209,11 +219,11 @@ def remedy(error: Exception, port_option: str, host_option: str) -> str:
 class ControlPort(ListeningPort):
     """The port of the control API, which listens from the beginning, and its server."""
 
-    def __init__(self, host: str, port: int, init: InitDirectory | None) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, init: InitDirectory | None) -> None:
         """Listen. An empty host is every address, port 0 any free port. `init` has the files that the start runs, if
         there are any. Raises PortTaken, and UsageError where the extra "http" is not installed."""
         need_extra("http", "h11")
-        super().__init__("HTTP", host, port)
+        super().__init__("HTTP", host, port, tls)
         self._managed: ManagedBrokers | None = None
         self._server: ControlServer | None = None
         self._token = ""
@@ -258,7 +268,6 @@ class ControlPort(ListeningPort):
         await import_server("kmini.control.control_server")
         from kmini.control.access import new_token
         from kmini.control.control_server import ControlServer
-        from kmini.web.http_hosts import is_loopback
 
         link = f"{self.link}/"
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
@@ -268,7 +277,7 @@ class ControlPort(ListeningPort):
         self._token = token
         assert self._managed is not None
         self._server = ControlServer(self._managed, token or None)
-        await self._server.start(self._listening)
+        await self._server.start(self._listening, self._tls)
         gc.freeze()  # the objects of the server stay: no collection needs to examine them
         if self.init is not None:
             self._initializing = asyncio.create_task(self._initialize(self.init, say_ready))
@@ -310,11 +319,11 @@ def address_inside(broker: BrokerServer) -> str:
 class RegistryPort(ListeningPort):
     """The port of the schema registry, which listens from the beginning, and its server."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         """Listen. An empty host is every address, port 0 any free port. Raises PortTaken, and UsageError where the
         extra "registry" is not installed."""
         need_extra("registry", *REGISTRY)
-        super().__init__("schema registry", host, port)
+        super().__init__("schema registry", host, port, tls)
         self._server: RegistryServer | None = None
 
     async def serve(self, brokers: Brokers) -> str:
@@ -323,7 +332,7 @@ class RegistryPort(ListeningPort):
         from kmini.registry.registry_server import RegistryServer
 
         self._server = RegistryServer(brokers, self._host)
-        await self._server.start(self._listening)
+        await self._server.start(self._listening, self._tls)
         return self.link
 
     @property

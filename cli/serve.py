@@ -208,7 +208,7 @@ def serve(
             configs += configs_after(config, count)
         wanted = [*environment.topics, *new_topics]
         init = _init(init_dir or environment.init_dir, init_timeout_ms or environment.init_timeout_ms, wanted)
-        with _extra_ports(environment, beside, init) as ports, _data_directory(config) as directory:
+        with _extra_ports(environment, beside, init, security) as ports, _data_directory(config) as directory:
             _run(configs, directory, wanted, port_file, environment, ports, security)
 
 
@@ -472,7 +472,7 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
 
 
 def _extra_ports(
-    environment: Environment, given: Mapping[str, Any], init: InitDirectory | None
+    environment: Environment, given: Mapping[str, Any], init: InitDirectory | None, security: QuickSecurity | None
 ) -> AbstractContextManager[ExtraPorts | None]:
     """The ports beside Kafka's that are asked for, which listen from now on; None without any."""
     asked = [*given.values(), environment.http_port, environment.registry_port, init]
@@ -480,7 +480,8 @@ def _extra_ports(
         return nullcontext()
     from kmini.cli.http_ports import open_ports
 
-    return open_ports(environment, given, init, _write_whole)
+    tls = None if security is None else security.http_context()
+    return open_ports(environment, given, init, _write_whole, tls)
 
 
 def _init(directory: str, timeout_ms: int | None, topics: list[NewTopic]) -> InitDirectory | None:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import cache
 from http import HTTPStatus
@@ -193,9 +194,9 @@ class ControlServer:
             self.router.add("GET HEAD", path, handler)
         self._server = HttpServer(self.router, self._serve, _answer_unreadable, log, MAX_BODY_BYTES)
 
-    async def start(self, listening: socket.socket) -> None:
-        """Serve the connections of a socket that listens already."""
-        await self._server.start(listening)
+    async def start(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Serve the connections of a socket that listens already; by TLS, if there is a context for that."""
+        await self._server.start(listening, tls)
 
     async def stop(self) -> None:
         """End the socket, what waits, and all connections. Requests in service have `CLOSE_S` to end."""

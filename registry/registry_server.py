@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -133,9 +134,9 @@ class RegistryServer:
             router.add("GET HEAD" if route.verb == "GET" else route.verb, route.path, self._handler_of(route))
         self._server = HttpServer(router, self._serve, _answer_unreadable, log, MAX_BODY_BYTES)
 
-    async def start(self, listening: socket.socket) -> None:
-        """Serve the connections of a socket that listens already."""
-        await self._server.start(listening)
+    async def start(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Serve the connections of a socket that listens already; by TLS, if there is a context for that."""
+        await self._server.start(listening, tls)
 
     async def stop(self) -> None:
         """End the socket and all connections. Requests in service have some tenths of a second to end."""

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import re
 import socket
+import ssl
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from email.utils import formatdate
@@ -236,9 +237,10 @@ class HttpServer:
         self.connections: set[_Connection] = set()
         self._listening: asyncio.AbstractServer | None = None
 
-    async def start(self, listening: socket.socket) -> None:
-        """Serve the connections of a socket that listens already."""
-        self._listening = await asyncio.get_running_loop().create_server(lambda: _Connection(self), sock=listening)
+    async def start(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Serve the connections of a socket that listens already; by TLS, if there is a context for that."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(lambda: _Connection(self), sock=listening, ssl=tls)
 
     def close(self) -> None:
         """Close the socket. Connections go on."""

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -267,3 +268,30 @@ def test_a_container_listens_at_every_address_and_its_link_has_a_token(start, tm
     assert link
     assert link[3]
     assert Api(int(link[1]), link[3]).ask("GET", "/api/v1")[0] == 200
+
+
+def test_what_others_reach_is_served_by_tls_where_the_broker_has_it(start, stop, tmp_path) -> None:
+    everywhere = ("--http-host", "0.0.0.0", "--registry", 0, "--registry-host", "0.0.0.0")
+    data = ("--data-dir", tmp_path, "--tls", "auto")
+    process = start("serve", "--port", 0, "--http", 0, *everywhere, *data)
+    _, registry, link = (process.stdout.readline().strip() for _ in range(3))
+    registry = registry.rpartition(" ")[2]
+    url, _, token = link.partition("#token=")
+    authority = ssl.create_default_context(cafile=tmp_path / "security" / "authority.pem")
+    asked = urllib.request.Request(f"{url}api/v1/topics", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=60, context=authority) as answer:
+        assert answer.status == 200
+    with urllib.request.urlopen(f"{registry}/subjects", timeout=60, context=authority) as answer:
+        assert json.load(answer) == []
+    assert (url[:8], registry[:8]) == ("https://", "https://")
+    with pytest.raises(OSError):  # it does not speak plaintext
+        urllib.request.urlopen(f"http{registry[5:]}/subjects", timeout=60)
+    assert stop(process)[0] == 0
+
+
+def test_what_this_machine_alone_reaches_stays_as_it_is(start, stop, tmp_path) -> None:
+    process = start("serve", "--port", 0, "--http", 0, "--data-dir", tmp_path, "--tls", "auto")
+    _, link = (process.stdout.readline().strip() for _ in range(2))
+    with urllib.request.urlopen(f"{link}health", timeout=60) as answer:
+        assert answer.status == 200
+    assert stop(process)[0] == 0
