@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..security.tls import ACCEPTED
 from .connection import Connection, address_of
 from .peer_log import PeerLog
 
@@ -132,6 +133,7 @@ class Handshakes:
 
     async def _shake_hands(self, handshake: _Handshake, accepted: socket.socket) -> None:
         handshake.accepted = None
+        ACCEPTED.set(accepted)
         # A handshake that fails has written to the log why; one that takes too long has closed its connection.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(

@@ -8,10 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 from ...client.key_stores import Find, load_keys, load_trusted
 from ...storage.config_key import shorten, split_list
@@ -71,6 +74,12 @@ class ListenerContext(ssl.SSLContext):
     """The context with which a listener accepts."""
 
     listener: ListenerTls | None = None
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *rest: Any, **more: Any) -> ssl.SSLObject:
+        secured = super().wrap_bio(incoming, outgoing, *rest, **more)
+        if isinstance(secured, ToldHandshake):
+            secured.accepted, secured.outgoing = ACCEPTED.get(None), outgoing
+        return secured
 
 
 class ListenerTls:
@@ -204,11 +213,19 @@ _REASONS = {
 }
 
 
+ACCEPTED: ContextVar[socket.socket] = ContextVar("ACCEPTED")
+"""The socket of the connection whose handshake a task does."""
+
+
 class ToldHandshake(ssl.SSLObject):
-    """The TLS of one connection. asyncio ends a connection whose handshake fails without a word; this says why."""
+    """The TLS of one connection. asyncio ends a connection whose handshake fails without a word; this says why, in the
+    log and by TLS's alert to the client."""
 
     is_begun = False
     verdict: Verdict | None = None
+    accepted: socket.socket | None = None
+    outgoing: ssl.MemoryBIO | None = None
+    """What is to be sent, where OpenSSL leaves the alert."""
 
     def do_handshake(self) -> None:
         if not self.is_begun:
@@ -227,6 +244,9 @@ class ToldHandshake(ssl.SSLObject):
         except ssl.SSLError as error:
             told = f"the TLS handshake failed: {str(error.reason or error).lower().replace('_', ' ')}"
             peer_log.warning("closed a connection: %s", _REASONS.get(str(error.reason), told))
+            if self.accepted is not None and self.outgoing is not None:
+                with suppress(OSError):  # the client has gone, or takes nothing
+                    self.accepted.send(self.outgoing.read())
             raise
 
 

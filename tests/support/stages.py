@@ -101,6 +101,7 @@ OWN_KAFKA = " ".join(
         "graduation_transaction_versions",
         "loading_kafkas_logs",
         "old_logs",
+        "same_answers_logins",
         "streams_groups_go_on",
         "compaction_differential",
         "compaction_tool",

@@ -6,13 +6,14 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from kmini import Broker
 from kmini.broker.network import handshakes
 from kmini.broker.network.peer_log import PeerLog
-from support.certificates import client_hello
+from support.certificates import Authority, client_hello
 
 pytestmark = pytest.mark.sockets
 
@@ -95,6 +96,25 @@ def test_a_broker_stops_at_once_amid_handshakes(broker: Broker, stack: ExitStack
     assert all(map(is_closed, stuck))
     broker.start()
     assert is_served(broker)
+
+
+@pytest.mark.parametrize(
+    ("shows", "alert"), [("nothing", "CERTIFICATE_REQUIRED"), ("a certificate that is not trusted", "UNKNOWN_CA")]
+)
+def test_a_client_is_told_by_an_alert_why_its_handshake_failed(shows: str, alert: str, tmp_path: Path) -> None:
+    with Broker(tls="mutual") as broker:
+        context = ssl.create_default_context(cafile=broker.client_config("kafka-python")["ssl_cafile"])
+        if shows != "nothing":
+            own = tmp_path / "own.pem"
+            own.write_text(Authority("others").sign("alice").pem)
+            context.load_cert_chain(own)
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        with (
+            socket.create_connection((host, int(port)), timeout=60) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secured,
+            pytest.raises(ssl.SSLError, match=alert),
+        ):
+            secured.recv(1)
 
 
 @pytest.mark.parametrize(
