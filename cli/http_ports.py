@@ -319,7 +319,7 @@ def address_inside(broker: BrokerServer) -> str:
 class RegistryPort(ListeningPort):
     """The port of the schema registry, which listens from the beginning, and its server."""
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Listen. An empty host is every address, port 0 any free port. Raises PortTaken, and UsageError where the
         extra "registry" is not installed."""
         need_extra("registry", *REGISTRY)
