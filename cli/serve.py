@@ -394,9 +394,9 @@ def _security(
     properties: dict[str, str], asked: Security, host: str | None, environment: Environment
 ) -> QuickSecurity | None:
     """What is asked for, and set, among the properties; None without any."""
-    tls, sasl, users, acls = asked
-    if not (tls or sasl or users or acls):
+    if not any(asked):
         return None
+    tls, sasl, users, acls = asked
     from kmini.broker.quick_security import QuickSecurity, drawn_password
 
     if (sasl or "").upper() == "OAUTHBEARER":

@@ -14,8 +14,6 @@ from .sasl import OAUTHBEARER, Sasl, bearer_token
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
 OAUTH_MODULE = f"{OAUTH}.OAuthBearerLoginModule"
-
-
 TOKEN_PROVIDERS = ("kafka.net.sasl.oauth", "kafka.sasl.oauth", "kafka.oauth")
 """Where releases of kafka-python have the base class of objects that give a client its token, the newest first."""
 
@@ -233,13 +231,8 @@ def franz_go(access: Access) -> str:
     elif access.mechanism:
         kind = f"AsSha{access.mechanism.removeprefix('SCRAM-SHA-')}Mechanism"
         lines.append(f"kgo.SASL(scram.Auth{{User: {_go(access.user)}, Pass: {_go(access.password)}}}.{kind}()),")
-    return (
-        _go_tls(access)
-        + _go_tokens(access)
-        + "options := []kgo.Opt{\n"
-        + "".join(f"\t{line}\n" for line in lines)
-        + "}\n"
-    )
+    options = "".join(f"\t{line}\n" for line in lines)
+    return f"{_go_tls(access)}{_go_tokens(access)}options := []kgo.Opt{{\n{options}}}\n"
 
 
 def sarama(access: Access) -> str:
@@ -248,16 +241,12 @@ def sarama(access: Access) -> str:
     lines = ["config := sarama.NewConfig()"]
     if access.has_tls:
         lines += ["config.Net.TLS.Enable = true", "config.Net.TLS.Config = tlsConfig"]
+    if access.mechanism:
+        lines += ["config.Net.SASL.Enable = true", f"config.Net.SASL.Mechanism = {_go(access.mechanism)}"]
     if access.mechanism == OAUTHBEARER:
-        lines += [
-            "config.Net.SASL.Enable = true",
-            f"config.Net.SASL.Mechanism = {_go(access.mechanism)}",
-            "config.Net.SASL.TokenProvider = newTokenProvider(tokens)",
-        ]
+        lines.append("config.Net.SASL.TokenProvider = newTokenProvider(tokens)")
     elif access.mechanism:
         lines += [
-            "config.Net.SASL.Enable = true",
-            f"config.Net.SASL.Mechanism = {_go(access.mechanism)}",
             f"config.Net.SASL.User = {_go(access.user)}",
             f"config.Net.SASL.Password = {_go(access.password)}",
         ]

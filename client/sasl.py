@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..protocol import scram
 from ..protocol.errors import SaslAuthenticationFailed, UnsupportedSaslMechanism
+from ..protocol.jaas import token_source
 from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ..protocol.schema import Request
@@ -24,10 +25,10 @@ MECHANISMS = (PLAIN, *scram.MECHANISMS, OAUTHBEARER)
 
 MAX_ITERATIONS = 1_000_000
 """Iterations that a server may ask for, at most: they take some tenths of a second."""
-
-
 TOKEN_TIMEOUT_S = 30
+"""Seconds that an issuer has to answer."""
 UNSECURED_FOR_S = 3_600
+"""Seconds until an unsecured token expires."""
 
 
 class Sasl(NamedTuple):
@@ -93,10 +94,7 @@ async def _bearer(connection: AuthenticatedConnection, sasl: Sasl) -> None:
 def bearer_sasl(settings: Mapping[str, str], options: Mapping[str, str]) -> Sasl:
     """The credentials of OAUTHBEARER by the names of Java's clients: KIP-1139's settings, or the older options of JAAS.
     Raises ValueError, which quotes no secret."""
-    prefix = "sasl.oauthbearer.client.credentials.client"
-    name = settings.get(f"{prefix}.id") or options.get("clientId", "")
-    secret = settings.get(f"{prefix}.secret") or options.get("clientSecret", "")
-    endpoint = settings.get("sasl.oauthbearer.token.endpoint.url", "")
+    endpoint, name, secret, scope = token_source(settings, options)
     if not endpoint:
         if not options.get("unsecuredLoginStringClaim_sub"):
             raise ValueError(
@@ -107,8 +105,9 @@ def bearer_sasl(settings: Mapping[str, str], options: Mapping[str, str]) -> Sasl
     if not endpoint.startswith(("http://", "https://", "file:")):
         raise ValueError(f"sasl.oauthbearer.token.endpoint.url={endpoint}: a URL was expected")
     if not endpoint.startswith("file:") and not (name and secret):
+        prefix = "sasl.oauthbearer.client.credentials.client"
         raise ValueError(f"{prefix}.id and {prefix}.secret are needed for the token endpoint")
-    return Sasl(OAUTHBEARER, name, secret, endpoint, settings.get("sasl.oauthbearer.scope") or options.get("scope", ""))
+    return Sasl(OAUTHBEARER, name, secret, endpoint, scope)
 
 
 def bearer_token(sasl: Sasl) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..protocol.jaas import parse_jaas
+from ..protocol.jaas import parse_jaas, token_source
 
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 DEFAULT_SERVERS = "127.0.0.1:9092"
@@ -89,18 +89,17 @@ class Kafka:
         return {"sasl.username": options["username"], "sasl.password": options["password"]}
 
     def _oidc(self, options: Mapping[str, str]) -> dict[str, str]:
-        """How the admin client gets its tokens: from the same endpoint, by KIP-1139's settings or the older options of
-        JAAS; nothing where that is not said."""
-        prefix = "sasl.oauthbearer.client.credentials.client"
-        config = {
-            "sasl.oauthbearer.token.endpoint.url": self.settings.get("sasl.oauthbearer.token.endpoint.url", ""),
-            "sasl.oauthbearer.client.id": self.settings.get(f"{prefix}.id") or options.get("clientId", ""),
-            "sasl.oauthbearer.client.secret": self.settings.get(f"{prefix}.secret") or options.get("clientSecret", ""),
-        }
-        if not all(config.values()):
+        """How the admin client gets its tokens: from the same endpoint; nothing where that is not said."""
+        source = token_source(self.settings, options)
+        if not (source.endpoint and source.client_id and source.client_secret):
             return {}
-        scope = self.settings.get("sasl.oauthbearer.scope") or options.get("scope", "")
-        return {"sasl.oauthbearer.method": "oidc", **config, **({"sasl.oauthbearer.scope": scope} if scope else {})}
+        config = {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": source.endpoint,
+            "sasl.oauthbearer.client.id": source.client_id,
+            "sasl.oauthbearer.client.secret": source.client_secret,
+        }
+        return config | ({"sasl.oauthbearer.scope": source.scope} if source.scope else {})
 
     def _ssl(self) -> dict[str, str]:
         """The TLS settings. A PEM keystore file holds the key and the certificates."""

@@ -44,6 +44,29 @@ def parse_jaas(text: str) -> LoginModule:
     return LoginModule(words[0], options)
 
 
+class TokenSource(NamedTuple):
+    """Where a client of OAUTHBEARER gets its tokens; empty where the settings do not say it."""
+
+    endpoint: str
+    client_id: str
+    client_secret: str
+    scope: str
+
+    def __repr__(self) -> str:
+        return f"<{self.endpoint}>"
+
+
+def token_source(settings: Mapping[str, str], options: Mapping[str, str]) -> TokenSource:
+    """What settings by the names of Java's clients say (KIP-1139), or the older `options` of the login module."""
+    prefix = "sasl.oauthbearer.client.credentials.client"
+    return TokenSource(
+        settings.get("sasl.oauthbearer.token.endpoint.url", ""),
+        settings.get(f"{prefix}.id") or options.get("clientId", ""),
+        settings.get(f"{prefix}.secret") or options.get("clientSecret", ""),
+        settings.get("sasl.oauthbearer.scope") or options.get("scope", ""),
+    )
+
+
 def quoted(value: str) -> str:
     """The value of an option, in quotes."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

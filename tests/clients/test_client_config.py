@@ -224,7 +224,7 @@ def test_clients_meet_no_error_while_certificates_are_renewed() -> None:
             coming.send("orders", f"coming {number}".encode()).get(30)
             coming.close()
         values = [(record.value or b"").decode() for record in broker.records("orders")]
-    assert values == [f"{who} {number}" for number in range(10) for who in ("staying", "coming")]
+    assert values == [f"{client} {number}" for number in range(10) for client in ("staying", "coming")]
     assert errors == []
 
 

@@ -83,7 +83,7 @@ def test_a_static_member_that_returns_has_its_partitions_again_and_the_others_no
 ) -> None:
     group = new_group(6)
     first, second, third = (group.start(client, instance=name) for name in ("first", "second", "third"))
-    # Two for each, and no longer three for the one who has not given up its third yet.
+    # Each has two. Before that, a member may still have a third partition, which it has to give up.
     group.wait(lambda: all(len(member.owned) == 2 for member in (first, second, third)))
     group.produce()
     group.assert_each_record_was_handled_once()

@@ -1,4 +1,4 @@
-"""TLS handshakes and logins, good and bad: who is let in and who is refused is as at Apache Kafka with the same
+"""TLS handshakes and logins, good and bad: kmini serves and refuses the same ones as Apache Kafka does with the same
 settings."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ssl
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +19,11 @@ from joserfc import jwk, jws
 
 from kmini.protocol import messages as m
 from kmini.protocol import scram
+from kmini.protocol.errors import SaslAuthenticationFailed
 from kmini.protocol.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kmini.testing import ConnectionClosed, Wire
 from support.apache_kafka import free_port
+from support.broker.scram_logins import prove
 from support.certificates import Authority, Signed
 from support.server_process import API_VERSIONS_V0, ServerProcess, kafka_command, kmini_command
 from support.until import until
@@ -155,15 +158,15 @@ def shaken(port: int, context: ssl.SSLContext | None, sent: bytes = API_VERSIONS
 
 @pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize(
-    ("who", "outcome"), [("trusted", "served"), ("expired", "refused"), ("unknown", "refused"), ("nobody", "refused")]
+    ("shown", "outcome"), [("trusted", "served"), ("expired", "refused"), ("unknown", "refused"), ("none", "refused")]
 )
 def test_certificates_of_clients(
-    both: tuple[Server, Server], certificates: Certificates, who: str, newest: ssl.TLSVersion, outcome: str
+    both: tuple[Server, Server], certificates: Certificates, shown: str, newest: ssl.TLSVersion, outcome: str
 ) -> None:
     context = ssl.create_default_context(cafile=certificates.authority)
     context.maximum_version = newest
-    if who != "nobody":
-        context.load_cert_chain(certificates.clients[who])
+    if shown != "none":
+        context.load_cert_chain(certificates.clients[shown])
     assert same(both, lambda server: shaken(server.ports[TLS], context)) == outcome
 
 
@@ -351,8 +354,8 @@ def test_signed_tokens(both: tuple[Server, Server], what: str) -> None:
 def test_apache_kafka_hangs_up_on_another_scheme_and_says_at_once_that_a_user_is_unknown(
     both: tuple[Server, Server],
 ) -> None:
-    """Here the one is refused like any other message that is wrong, and the other after the proof: which users exist is
-    for nobody to find out."""
+    """kmini refuses the scheme like any other wrong message. It refuses the user after the proof, so that nobody learns
+    which users exist."""
     basic = b"n,,\x01auth=Basic YTpi\x01\x01"
     ours, theirs = (talk(server, LOGIN, BEARER, ("token", basic))[1] for server in both)
     assert (ours, theirs) == ((58, INVALID.format("OAUTHBEARER"), False, False), "closed")
@@ -387,16 +390,20 @@ def proven(server: Server, mechanism: scram.Mechanism, password: str) -> list[ob
 
 
 def _proven(server: Server, mechanism: scram.Mechanism, password: str) -> list[object]:
-    first = scram.client_first("dora", "nonce")
+    answers: list[m.SaslAuthenticateResponse] = []
     with Wire(f"127.0.0.1:{server.ports[LOGIN]}") as wire:
         wire.ask(m.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
-        begun = wire.ask(m.SaslAuthenticateRequest(auth_bytes=(first.gs2_header + first.bare).encode()), 2)
-        if begun.error_code:
-            return []
-        nonce, salt, iterations = scram.parse_server_first(begun.auth_bytes)
-        salted = scram.salted_password(mechanism, password, salt, iterations)
-        without_proof = scram.client_final(first.gs2_header, nonce)
-        signed = scram.auth_message(first.bare, bytes(begun.auth_bytes).decode(), without_proof)
-        proof = scram.with_proof(without_proof, scram.client_proof(mechanism, salted, signed))
-        ended = wire.ask(m.SaslAuthenticateRequest(auth_bytes=proof), 2)
-        return [salt, iterations, ended.error_code, ended.error_message, bool(ended.auth_bytes)]
+
+        def send(message: bytes) -> bytes:
+            answers.append(wire.ask(m.SaslAuthenticateRequest(auth_bytes=message), 2))
+            if answers[-1].error_code:
+                raise SaslAuthenticationFailed
+            return bytes(answers[-1].auth_bytes)
+
+        with suppress(SaslAuthenticationFailed):
+            prove(send, mechanism, "dora", password)
+    if answers[0].error_code:
+        return []
+    begun, ended = answers
+    _, salt, iterations = scram.parse_server_first(begun.auth_bytes)
+    return [salt, iterations, ended.error_code, ended.error_message, bool(ended.auth_bytes)]

@@ -72,21 +72,13 @@ class Shard(NamedTuple):
 REST = "the rest"
 
 
-def _dealt(*words: str, alone: str = "") -> tuple[Shard, ...]:
+def _dealt(*words: str) -> tuple[Shard, ...]:
     """A shard for each of the words, which name folders and files ("control registry"), and one for the
-    rest where `REST` stands. `alone` is the one of those that measures."""
-    shares = [
-        (word, ("tests",) if word == REST else tuple(f"tests/{path}" for path in word.split()))
-        for word in (*words, *filter(None, [alone]))
-    ]
+    rest where `REST` stands."""
+    shares = [(word, ("tests",) if word == REST else tuple(f"tests/{path}" for path in word.split())) for word in words]
     named = [path for _, paths in shares for path in paths]
     return tuple(
-        Shard(
-            name,
-            paths,
-            tuple(each for each in named if any(each.startswith(f"{path}/") for path in paths)),
-            alone=name == alone,
-        )
+        Shard(name, paths, tuple(each for each in named if any(each.startswith(f"{path}/") for path in paths)))
         for name, paths in shares
     )
 
@@ -112,13 +104,18 @@ OWN_KAFKA = " ".join(
 
 SEVERAL_CLIENTS = " ".join(f"clients/test_{name}.py" for name in ("groups", "old_clients", "security", "transactions"))
 
+MEASURED = "fuzz protocol clients/test_quotas.py"
+"""Those whose soak tests measure time or memory."""
+
 SHARDS = {
     "certain": _dealt("protocol", "simulation", "storage", REST, "broker/groups", "broker", "broker/handlers"),
     "sockets": _dealt("kips client fuzz", "cli", "testkit", REST, "control registry", "pytest_plugin"),
     "programs": _dealt("clients", "oracle", "pipeline", REST, OWN_KAFKA, SEVERAL_CLIENTS),
     "soak": tuple(
-        shard._replace(env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200)
-        for shard in _dealt("pipeline", "oracle", REST, alone="fuzz protocol clients/test_quotas.py")
+        shard._replace(
+            env=(("KMINI_SOAK", "1"), ("PYTEST_TIMEOUT", "1800")), timeout_s=7200, alone=shard.name == MEASURED
+        )
+        for shard in _dealt("pipeline", "oracle", REST, MEASURED)
     ),
 }
 """The shards of each stage, the longest first."""

@@ -113,7 +113,7 @@ CLEANER = (
         "a login by SCRAM of a user who has no credentials",
         "is refused after the proof, as with a wrong password",
         "is refused before it",
-        "which users exist is for nobody to find out",
+        "nobody should learn which users exist",
         "oracle/test_same_answers_logins.py::"
         "test_apache_kafka_hangs_up_on_another_scheme_and_says_at_once_that_a_user_is_unknown",
     ),
