@@ -119,9 +119,14 @@ class QuickSecurity:
         return settings
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether clients show tokens, of an issuer that has the passwords of the users."""
+        return self.mechanism == OAUTHBEARER
+
+    @property
     def _of_brokers(self) -> str:
         """The mechanism by which brokers log in to each other: they have no tokens."""
-        return SCRAM if self.mechanism == OAUTHBEARER else self.mechanism
+        return SCRAM if self.has_tokens else self.mechanism
 
     def _keys(self) -> dict[str, str]:
         signed = self._authority.sign("kmini", self._hosts)
@@ -153,8 +158,8 @@ class QuickSecurity:
         return f"{' '.join(words)};"
 
     def _passwords(self) -> dict[str, str]:
-        """Those that the broker knows: with OAUTHBEARER, the issuer has those of the users."""
-        users = {} if self.mechanism == OAUTHBEARER else self.users
+        """Those that the broker knows."""
+        users = {} if self.has_tokens else self.users
         return {**users, BROKERS: self._brokers_password}
 
     def trust_issuer(self, config: BrokerConfig, name: str, keys: str, endpoint: str, audience: str) -> BrokerConfig:

@@ -61,6 +61,7 @@ HTTP_PORT = "KMINI_HTTP"
 HTTP_HOST = "KMINI_HTTP_HOST"
 REGISTRY_PORT = "KMINI_SCHEMA_REGISTRY"
 REGISTRY_HOST = "KMINI_SCHEMA_REGISTRY_HOST"
+ISSUER_PORT = "KMINI_ISSUER"
 BROKERS = "KMINI_BROKERS"
 INIT_DIR = "KMINI_INIT_DIR"
 INIT_TIMEOUT_MS = "KMINI_INIT_TIMEOUT_MS"
@@ -74,6 +75,7 @@ PROGRAM_VARIABLES = frozenset(
     KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_PATIENCE KMINI_LOG_FORMAT
     KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_SCHEMA_REGISTRY KMINI_SCHEMA_REGISTRY_HOST
     KMINI_BROKERS KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS KMINI_TLS KMINI_SASL KMINI_USERS KMINI_ACLS
+    KMINI_ISSUER
     """.split()  # noqa: SIM905 (names, not code)
 )
 """kmini's own variables that are no settings of a broker."""
@@ -131,6 +133,8 @@ class Environment(NamedTuple):
     """The port of the schema registry, 0 for any free one; None without a schema registry."""
     registry_host: str = ""
     """The address of the schema registry; empty for every one, as the broker's is by default."""
+    issuer_port: int | None = None
+    """The port of the issuer of tokens; any free one without."""
     init_dir: str = ""
     """The directory of files that the start runs; empty without one."""
     init_timeout_ms: int | None = None
@@ -187,6 +191,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         environ.get(HTTP_HOST, "").strip(),
         _port(REGISTRY_PORT, environ, "schema registry"),
         environ.get(REGISTRY_HOST, "").strip(),
+        _port(ISSUER_PORT, environ, "issuer of tokens"),
         environ.get(INIT_DIR, "").strip(),
         _number(INIT_TIMEOUT_MS, environ, MAX_INIT_TIMEOUT_MS, "milliseconds"),
         _number(BROKERS, environ, MAX_BROKERS, "a number of brokers") or 1,

@@ -1,7 +1,7 @@
-"""`kmini serve`: the ports beside Kafka's, that of the control API (`--http`) and that of the schema registry
-(`--registry`). Nothing of this is imported where neither is asked for.
+"""`kmini serve`: the ports beside Kafka's, those of the control API (`--http`), of the schema registry (`--registry`)
+and of the issuer of tokens (`--issuer`). Nothing of this is imported where none is asked for.
 
-Both listen before the broker starts: a taken port is told at once, and a client that comes early waits for its answer.
+All listen before the broker starts: a taken port is told at once, and a client that comes early waits for its answer.
 Their servers are imported once clients of Kafka can connect, in a thread, so that their first answer does not wait.
 """
 
@@ -23,13 +23,14 @@ from kmini.broker.network.socket_server import PortTaken, listening_socket
 from kmini.broker.security.inter_broker import inter_broker_listener
 from kmini.cli.environment import Environment
 from kmini.cli.extras import need_extra
-from kmini.testkit.installed import REGISTRY
+from kmini.testkit.installed import OAUTH, REGISTRY
 from kmini.web.http_hosts import is_loopback
 
 if TYPE_CHECKING:
     import ssl
 
     from kmini.broker.broker import BrokerServer
+    from kmini.broker.quick_security import QuickSecurity
     from kmini.broker.settings.broker_config import BrokerConfig
     from kmini.cli.init_directory import InitDirectory
     from kmini.control.control_server import ControlServer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from kmini.registry.registry import Registry
     from kmini.registry.registry_server import RegistryServer
     from kmini.registry.schema_log import Brokers
+    from kmini.testkit.embedded_issuer import EmbeddedIssuer
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
@@ -69,13 +71,14 @@ def open_ports(
     given: Mapping[str, Any],
     init: InitDirectory | None,
     write: Callable[[str, str], None],
-    tls: ssl.SSLContext | None,
+    security: QuickSecurity | None,
 ) -> Iterator[ExtraPorts]:
     """The ports that options or the environment ask for, which listen from now on. The start runs the files of `init`;
-    `write` writes a text to a file. Those that others than this machine reach are served by `tls`, if it is there.
-    Raises click.UsageError."""
+    `write` writes a text to a file. Control API and registry are served by the TLS of `security`, if it has any, where
+    others than this machine reach them. Raises click.UsageError."""
+    tls = None if security is None else security.http_context()
     with ExitStack() as stack:
-        http = registry = None
+        http = registry = issuer = None
         place = _place(_HTTP, given, environment.http_port, environment.http_host, environment)
         if place is None and init is not None:
             raise click.UsageError(
@@ -87,8 +90,15 @@ def open_ports(
         registry_place = _place(_REGISTRY, given, environment.registry_port, environment.registry_host, environment)
         if registry_place is not None:
             registry = stack.enter_context(opened(lambda: RegistryPort(*registry_place, tls), "--registry"))
+        if security is not None and security.has_tokens:
+            users = security.users
+            host = given["host"] or ("" if environment.is_read else LOOPBACK)
+            number = (environment.issuer_port if given["issuer"] is None else given["issuer"]) or 0
+            issuer = stack.enter_context(opened(lambda: IssuerPort(host, number, users), "--issuer"))
+        elif (given["issuer"], environment.issuer_port) != (None, None):
+            raise click.UsageError("--issuer (KMINI_ISSUER): only --sasl OAUTHBEARER needs an issuer of tokens")
         files = {kind.option: given[f"{kind.option}_port_file"] for kind in (_HTTP, _REGISTRY)}
-        yield ExtraPorts(http, registry, files, write)
+        yield ExtraPorts(http, registry, issuer, files, write)
 
 
 def _place(
@@ -115,12 +125,14 @@ class ExtraPorts:
         self,
         http: ControlPort | None,
         registry: RegistryPort | None,
+        issuer: IssuerPort | None,
         files: Mapping[str, str | None],
         write: Callable[[str, str], None],
     ) -> None:
         """`files` has the file for the port of each, by its option; `write` writes a text to one."""
         self.http = http
         self._registry = registry
+        self._issuer = issuer
         self._files = files
         self._write = write
 
@@ -129,10 +141,19 @@ class ExtraPorts:
         """Whether there is an init directory: `serve` says when its files have been run."""
         return self.http is not None and self.http.init is not None
 
+    def trusted(self, config: BrokerConfig, security: QuickSecurity | None) -> BrokerConfig:
+        """The configuration of a broker that takes the tokens of the issuer, if there is one."""
+        if self._issuer is None or security is None:
+            return config
+        return self._issuer.issuer.trusted(config, security)
+
     async def serve(self, brokers: Brokers, say_ready: Callable[[], None]) -> None:
         """Serve what is wanted in front of what runs, and tell where. The control API comes last: when it says that all
-        is ready, the registry is. `say_ready` is called when the files of the init directory have been run, if there
-        is one."""
+        is ready, the others are. `say_ready` is called when the files of the init directory have been run, if there is
+        one."""
+        if self._issuer is not None:
+            await self._issuer.issuer.begin()
+            click.echo(f"issuer of tokens {self._issuer.issuer.url}")
         if self._registry is not None:
             click.echo(f"schema registry {await self._registry.serve(brokers)}")
             self._tell(_REGISTRY, self._registry.port)
@@ -156,6 +177,8 @@ class ExtraPorts:
             await self.http.stop()
         if self._registry is not None:
             await self._registry.stop()
+        if self._issuer is not None:
+            await self._issuer.issuer.end()
 
 
 # --- a port that listens
@@ -345,3 +368,19 @@ class RegistryPort(ListeningPort):
         """End all connections."""
         if self._server is not None:
             await self._server.stop()
+
+
+# --- the issuer of tokens
+
+
+class IssuerPort(ListeningPort):
+    """The port of the issuer of tokens, which listens from the beginning, and its server."""
+
+    def __init__(self, host: str, port: int, users: Mapping[str, str]) -> None:
+        """Listen. An empty host is every address, port 0 any free port. Raises PortTaken, and UsageError where the
+        extra "oauth" is not installed."""
+        need_extra("oauth", *OAUTH)
+        super().__init__("issuer of tokens", host, port, None)
+        from kmini.testkit.embedded_issuer import EmbeddedIssuer
+
+        self.issuer: EmbeddedIssuer = EmbeddedIssuer(host, users, self._listening)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from kmini.cli.wanted_topics import NewTopic
     from kmini.control.managed_brokers import ManagedBrokers
 
+ONE_ADDRESS = "://127.0.0.1:9092"
+"""The address of a listener that is not configured."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -108,6 +110,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--registry-port-file", metavar="FILE", help="File for the port of the schema registry, once it is served."
 )
 @click.option(
+    "--issuer",
+    metavar="PORT",
+    type=click.IntRange(0, MAX_PORT),
+    help="Serve the issuer of tokens of --sasl OAUTHBEARER here.  [default: any free port]",
+)
+@click.option(
     "--init-dir",
     metavar="DIR",
     help="Run the files in DIR, *.topics, *.jsonl, *.json and *.sh, before the control API says ready.",
@@ -126,7 +134,8 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 @click.option(
     "--sasl",
     metavar="MECHANISM",
-    help="Have clients log in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.  [default with --user: SCRAM-SHA-512]",
+    help="Have clients log in by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.  [default with --user: "
+    "SCRAM-SHA-512]",
 )
 @click.option(
     "--user", "users", metavar="NAME[:PASSWORD]", multiple=True, help="A user, with a random password if none is given."
@@ -192,9 +201,10 @@ def serve(
             properties["log.dirs"] = data_dir
         if as_version is not None:
             properties["kmini.as.version"] = as_version
-        security = _security(
-            properties, environment.security.beneath(Security(tls, sasl, users, acls)), host, environment
-        )
+        asked = environment.security.beneath(Security(tls, sasl, users, acls))
+        hosts = _hosts_in_container(properties) if from_environment else [host or "127.0.0.1"]
+        hosts += [beside["http_host"] or environment.http_host, beside["registry_host"] or environment.registry_host]
+        security = _security(properties, asked, filter(None, hosts), EVERY_ADDRESS if from_environment else ONE_ADDRESS)
         if from_environment:
             complete(properties, os.environ)
         log_to_stderr(log_format, log_level or environment.log_level or "info")
@@ -208,7 +218,9 @@ def serve(
             configs += configs_after(config, count)
         wanted = [*environment.topics, *new_topics]
         init = _init(init_dir or environment.init_dir, init_timeout_ms or environment.init_timeout_ms, wanted)
-        with _extra_ports(environment, beside, init, security) as ports, _data_directory(config) as directory:
+        with _extra_ports(environment, beside, host, init, security) as ports, _data_directory(config) as directory:
+            if ports is not None:
+                configs = [ports.trusted(config, security) for config in configs]
             _run(configs, directory, wanted, port_file, environment, ports, security)
 
 
@@ -390,17 +402,14 @@ def told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 # --- arguments
 
 
-def _security(
-    properties: dict[str, str], asked: Security, host: str | None, environment: Environment
-) -> QuickSecurity | None:
-    """What is asked for, and set, among the properties; None without any."""
+def _security(properties: dict[str, str], asked: Security, hosts: Iterable[str], address: str) -> QuickSecurity | None:
+    """What is asked for, and set, among the properties; None without any. Certificates are for these hosts. The
+    listener, where none is set, has this address."""
     if not any(asked):
         return None
     tls, sasl, users, acls = asked
     from kmini.broker.quick_security import QuickSecurity, drawn_password
 
-    if (sasl or "").upper() == "OAUTHBEARER":
-        raise click.UsageError("--sasl OAUTHBEARER: no issuer is here; docs/security.md has the settings")
     passwords = {name: text or drawn_password() for name, _, text in (user.partition(":") for user in users)}
     try:
         security = QuickSecurity(
@@ -408,7 +417,7 @@ def _security(
             sasl or ("SCRAM-SHA-512" if users else None),
             passwords or None,
             acls or None,
-            hosts=_hosts_in_container(properties) if environment.is_read else [host or "127.0.0.1"],
+            hosts=hosts,
             data_dir=properties.get("log.dirs"),
         )
     except (ValueError, ImportError) as error:
@@ -419,7 +428,6 @@ def _security(
             f"listeners={properties['listeners']}: the one listener of --tls, --sasl, --user and --acl is named "
             f"{security.protocol}; leave listeners unset, or name it so"
         )
-    address = EVERY_ADDRESS if environment.is_read else "://127.0.0.1:9092"
     made = {"listeners": security.protocol + address, **security.settings()}
     properties.update({key: text for key, text in made.items() if key not in properties})
     return security
@@ -472,16 +480,20 @@ def _config(properties: Mapping[str, str], host: str | None, port: int | None) -
 
 
 def _extra_ports(
-    environment: Environment, given: Mapping[str, Any], init: InitDirectory | None, security: QuickSecurity | None
+    environment: Environment,
+    given: Mapping[str, Any],
+    host: str | None,
+    init: InitDirectory | None,
+    security: QuickSecurity | None,
 ) -> AbstractContextManager[ExtraPorts | None]:
-    """The ports beside Kafka's that are asked for, which listen from now on; None without any."""
-    asked = [*given.values(), environment.http_port, environment.registry_port, init]
-    if all(one is None for one in asked):
+    """The ports beside Kafka's that are asked for, which listen from now on; None without any. `host` is the broker's,
+    where an option says it."""
+    asked = [*given.values(), environment.http_port, environment.registry_port, environment.issuer_port, init]
+    if all(one is None for one in asked) and not (security is not None and security.has_tokens):
         return nullcontext()
     from kmini.cli.http_ports import open_ports
 
-    tls = None if security is None else security.http_context()
-    return open_ports(environment, given, init, _write_whole, tls)
+    return open_ports(environment, {**given, "host": host}, init, _write_whole, security)
 
 
 def _init(directory: str, timeout_ms: int | None, topics: list[NewTopic]) -> InitDirectory | None:

@@ -278,9 +278,11 @@ def _go_tls(access: Access) -> str:
 
 
 def _go_tokens(access: Access) -> str:
-    """With package golang.org/x/oauth2/clientcredentials."""
+    """With package golang.org/x/oauth2, and its clientcredentials where there is a token endpoint."""
     if access.mechanism != OAUTHBEARER:
         return ""
+    if not access.token_endpoint:
+        return _GO_UNSECURED_TOKENS.format(_go(access.user))
     lines = [
         "tokens := (&clientcredentials.Config{",
         f"\tClientID:     {_go(access.user)},",
@@ -291,6 +293,19 @@ def _go_tokens(access: Access) -> str:
         "}).TokenSource(context.Background())",
     ]
     return "\n".join(lines) + "\n"
+
+
+_GO_UNSECURED_TOKENS = """\
+now := time.Now().Unix()
+claims, err := json.Marshal(map[string]any{{"sub": {}, "iat": now, "exp": now + 86_400}})
+if err != nil {{
+	panic(err)
+}}
+base64url := base64.RawURLEncoding.EncodeToString
+token := base64url([]byte(`{{"alg":"none"}}`)) + "." + base64url(claims) + "."
+tokens := oauth2.StaticTokenSource(&oauth2.Token{{AccessToken: token}})
+"""
+"""An unsecured token (KIP-255), which is good for a day."""
 
 
 def _go(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The issuer of tokens beside a broker or a cluster inside a program: `Broker(sasl="OAUTHBEARER")`.
+"""The issuer of tokens beside a broker or a cluster: `Broker(sasl="OAUTHBEARER")`, `kmini serve --sasl OAUTHBEARER`.
 
 It has a token endpoint for client credentials (RFC 6749, section 4.4) and the keys that its tokens are signed with, on
 loopback, so that the clients' own code runs. Needs the extras "oauth" and "http".
@@ -10,6 +10,7 @@ import base64
 import hmac
 import json
 import logging
+import socket
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -47,10 +48,13 @@ BACKLOG = 128
 class EmbeddedIssuer:
     """Issues tokens to users that know their passwords. It keeps its port over a stop and a start."""
 
-    def __init__(self, host: str, users: Mapping[str, str]) -> None:
+    def __init__(self, host: str, users: Mapping[str, str], listening: socket.socket | None = None) -> None:
+        """`users` are client ids and their secrets. `listening` is a socket that listens at the host; without it, any
+        free port is taken."""
         self._host = host
         self._users = users
-        self._port = 0
+        self._listening = listening
+        self._port = 0 if listening is None else listening.getsockname()[1]
         self._key = jwk.ECKey.generate_key("P-256", {"kid": "kmini"})
         self._server: HttpServer | None = None
 
@@ -61,8 +65,10 @@ class EmbeddedIssuer:
 
     async def begin(self) -> None:
         """Serve requests. Raises PortTaken."""
-        listening = listening_socket("issuer of tokens", self._host, self._port, BACKLOG)
-        self._port = listening.getsockname()[1]
+        listening, self._listening = self._listening, None
+        if listening is None:
+            listening = listening_socket("issuer of tokens", self._host, self._port, BACKLOG)
+            self._port = listening.getsockname()[1]
         router = Router()
         router.add("GET", KEYS, self._keys)
         router.add("POST", TOKEN, self._token)

@@ -249,7 +249,7 @@ def quick_security(
 
 def _issuer(security: QuickSecurity | None, host: str) -> EmbeddedIssuer | None:
     """The issuer of tokens that OAUTHBEARER needs. Raises ImportError."""
-    if security is None or security.mechanism != "OAUTHBEARER":
+    if security is None or not security.has_tokens:
         return None
     if absent := installed.missing(installed.OAUTH):
         raise ImportError(

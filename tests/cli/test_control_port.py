@@ -289,6 +289,20 @@ def test_what_others_reach_is_served_by_tls_where_the_broker_has_it(start, stop,
     assert stop(process)[0] == 0
 
 
+def test_made_certificates_are_for_the_hosts_of_the_other_ports(start, stop, tmp_path) -> None:
+    elsewhere = ("--http", 0, "--http-host", "127.0.0.2", "--registry", 0, "--registry-host", "127.0.0.3")
+    process = start("serve", "--port", 0, "--tls", "auto", "--data-dir", tmp_path, *elsewhere)
+    host, _, port = process.stdout.readline().strip().rpartition(":")
+    authority = ssl.create_default_context(cafile=tmp_path / "security" / "authority.pem")
+    for name in (host, "127.0.0.2", "127.0.0.3"):
+        with (
+            socket.create_connection((host, int(port)), 30) as plain,
+            authority.wrap_socket(plain, server_hostname=name),
+        ):
+            pass  # the names were compared
+    assert stop(process)[0] == 0
+
+
 def test_what_this_machine_alone_reaches_stays_as_it_is(start, stop, tmp_path) -> None:
     process = start("serve", "--port", 0, "--http", 0, "--data-dir", tmp_path, "--tls", "auto")
     _, link = (process.stdout.readline().strip() for _ in range(2))

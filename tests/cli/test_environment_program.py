@@ -116,6 +116,23 @@ def test_variables_secure_a_broker_as_options_do(start, stop, run, tmp_path, tls
     assert stop(process)[0] == 0
 
 
+def test_variables_serve_an_issuer_of_the_tokens_that_clients_come_in_with(start, stop, run, tmp_path) -> None:
+    asked = {"KMINI_SASL": "oauthbearer", "KMINI_ISSUER": "0", "KAFKA_LISTENERS": "SASL_PLAINTEXT://127.0.0.1:0"}
+    process = start("serve", "--env", env={**SECURED, **asked, "KAFKA_LOG_DIRS": str(tmp_path)})
+    address = process.stdout.readline().strip()
+    until_ready(process)
+    login = ("-b", address, "--command-config", str(tmp_path / "security" / "alice.properties"))
+    produced = run("produce", "orders", *login, stdin="hers\n")
+    assert produced.exit_code == 0, produced.stderr
+    assert stop(process)[0] == 0
+
+
+def test_an_issuer_without_tokens_is_refused(run) -> None:
+    for refused in (run("serve", "--issuer", 0, "--tls", "auto"), run("serve", "--env", KMINI_ISSUER="0")):
+        assert refused.exit_code == 2
+        assert "only --sasl OAUTHBEARER needs an issuer" in refused.stderr
+
+
 def test_made_certificates_are_for_the_names_of_the_container_and_the_advertised_ones(start, stop, tmp_path) -> None:
     advertised = {"KAFKA_LISTENERS": "SSL://127.0.0.1:0", "KAFKA_ADVERTISED_LISTENERS": "SSL://kafka:9092"}
     process = start("serve", "--env", env={"KMINI_TLS": "auto", "KAFKA_LOG_DIRS": str(tmp_path), **advertised})

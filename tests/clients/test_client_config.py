@@ -55,6 +55,7 @@ WAYS: dict[str, dict[str, Any]] = {
         "acls": ["alice All topic:orders"],
     },
 }
+TAKES_UNSECURED_TOKENS = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "OAUTHBEARER"}
 
 
 @contextmanager
@@ -108,23 +109,29 @@ GO_SOURCE = Path(__file__).parents[1] / "support" / "secured_go"
 
 
 def test_go_clients_come_in_with_the_code_that_kmini_client_config_prints(tmp_path: Path) -> None:
-    """franz-go and sarama, each way, at one broker and at three."""
+    """franz-go and sarama, each way, at one broker and at three; and with an unsecured token."""
     if not (Path(__file__).parents[2] / ".peers" / "group-clients" / "secured-go").exists():
         pytest.skip("franz-go and sarama were not fetched (`make group-clients` does)")
     with ExitStack() as stack:
         brokers: list[Broker | Cluster] = []
         options, configs = [], []
+        accesses: dict[str, Access] = {}
         for way, count in itertools.product(WAYS, (1, 3)):
             broker, user = stack.enter_context(secured(way, count))
             brokers.append(broker)
-            name = json.dumps(f"{way}, {count}")
             access = Access(broker.bootstrap_servers)
             if broker._security is not None:
                 access = broker._security.access(broker.bootstrap_servers, user)
-            options.append(f"{name}: func() []kgo.Opt {{\n{franz_go(access)}\nreturn options\n}},")
+            accesses[f"{way}, {count}"] = access
+        brokers.append(stack.enter_context(Broker(config=TAKES_UNSECURED_TOKENS, topics=["orders"])))
+        accesses["unsecured"] = Access(
+            brokers[-1].bootstrap_servers, "SASL_PLAINTEXT", mechanism="OAUTHBEARER", user='al"ice'
+        )
+        for name, access in accesses.items():
+            options.append(f"{json.dumps(name)}: func() []kgo.Opt {{\n{franz_go(access)}\nreturn options\n}},")
             clients = f"newScramClient := scramClientsOf({json.dumps(access.mechanism)})\n_ = newScramClient\n"
             body = f"{clients}{sarama(access)}\nreturn config, addresses"
-            configs.append(f"{name}: func() (*sarama.Config, []string) {{\n{body}\n}},")
+            configs.append(f"{json.dumps(name)}: func() (*sarama.Config, []string) {{\n{body}\n}},")
         shutil.copytree(GO_SOURCE, tmp_path / "go")
         text = (GO_SOURCE / "ways.go").read_text()
         for empty, ways in (("[]kgo.Opt{}", options), ("[]string){}", configs)):
@@ -353,12 +360,11 @@ def test_our_commands_and_the_settings_they_print_come_in_with_a_token(way: str,
 
 
 def test_our_commands_come_in_with_an_unsecured_token_where_the_broker_takes_those(tmp_path: Path) -> None:
-    config = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "OAUTHBEARER"}
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     jaas = f'{module} required unsecuredLoginStringClaim_sub="alice";'
     file = tmp_path / "client.properties"
     file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\nsasl.jaas.config={jaas}\n")
-    with Broker(config=config, topics=["orders"], journal=True) as broker:
+    with Broker(config=TAKES_UNSECURED_TOKENS, topics=["orders"], journal=True) as broker:
         asks = ["-b", broker.bootstrap_servers, "--command-config", str(file)]
         produced = CliRunner().invoke(kmini, ["produce", "orders", *asks], input="ours\n")
         assert produced.exit_code == 0, produced.output

@@ -11,10 +11,13 @@ import pytest
 from kmini.protocol.messages.describe_cluster import DescribeClusterRequest
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.testing import Wire
+from support.certificates import Authority
 from support.docker.containers import HOSTNAME, TIMEOUT_S, Container, why_not
 from support.docker.wrappers import (
     GO_WITH_CLUSTER_ID,
     JAVA_CONFLUENT,
+    NODE_KEYSTORE,
+    NODE_KEYSTORE_PASSWORD,
     NODE_SASL,
     NODE_ZOOKEEPER,
     PYTHON_KRAFT,
@@ -126,10 +129,14 @@ def test_a_cluster_id_in_the_environment_wins_over_a_random_one(root: Path) -> N
         exchange(port)
 
 
-def test_a_user_that_kafka_storage_adds_can_log_in(root: Path) -> None:
+def test_a_user_that_kafka_storage_adds_can_log_in_over_tls(root: Path, tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "authority.pem").write_text(authority.pem)
+    trusting = {"security_protocol": "SASL_SSL", "ssl_cafile": str(tmp_path / "authority.pem")}
     with Container(root, NODE_SASL.command, NODE_SASL.environ) as container:
+        container.put(NODE_KEYSTORE, authority.sign("kafka").pkcs12(NODE_KEYSTORE_PASSWORD), 0o644)
         port = start(NODE_SASL, container)
-        exchange(port, security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512", **USER)
+        exchange(port, sasl_mechanism="SCRAM-SHA-512", **USER, **trusting)
 
 
 def test_nothing_listens_at_zookeepers_port_which_node_awaits_for_tags_before_8(root: Path) -> None:

@@ -80,11 +80,12 @@ class Container:
     ) -> None:
         self._stack.close()
 
-    def put(self, path: str, text: str, mode: int) -> None:
+    def put(self, path: str, text: str | bytes, mode: int) -> None:
         """Copy a file into the container as an engine does: as root, whole and with this mode when it shows."""
         target = Path(f"/proc/{self.pid}/root{path}")
         new = target.with_name(f".{target.name}.new")
-        new.write_text(text)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new.write_bytes(text.encode() if isinstance(text, str) else text)
         new.chmod(mode)
         new.rename(target)
 

@@ -193,15 +193,18 @@ NODE_ZOOKEEPER = NODE._replace(
     environ={**ZOOKEEPER, **NODE_OWN, "KAFKA_ADVERTISED_LISTENERS": "BROKER://localhost:9092"},
     script=NODE_START + "echo '' > /etc/confluent/docker/ensure \n" + START_ZOOKEEPER + "/etc/confluent/docker/run \n",
 )
+NODE_KEYSTORE = "/etc/kafka/secrets/server.keystore.pfx"
+"""Where the module copies the store that the test gives it."""
+NODE_KEYSTORE_PASSWORD = "serverKeystorePassword"
 NODE_SASL = NODE._replace(
-    name="Node, withSaslSslListener, without the SSL",
+    name="Node, withSaslSslListener",
     environ={
         **NODE.environ,
         "KAFKA_LISTENERS": f"SECURE://0.0.0.0:9096,{KRAFT['KAFKA_LISTENERS']}",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": f"{TWO_PROTOCOLS},SECURE:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": f"{TWO_PROTOCOLS},SECURE:SASL_SSL,CONTROLLER:PLAINTEXT",
         "KAFKA_SSL_PROTOCOL": "TLSv1.2",
-        "KAFKA_SSL_KEYSTORE_LOCATION": "/etc/kafka/secrets/server.keystore.pfx",
-        "KAFKA_SSL_KEYSTORE_PASSWORD": "serverKeystorePassword",
+        "KAFKA_SSL_KEYSTORE_LOCATION": NODE_KEYSTORE,
+        "KAFKA_SSL_KEYSTORE_PASSWORD": NODE_KEYSTORE_PASSWORD,
         "KAFKA_SSL_KEYSTORE_TYPE": "PKCS12",
         "KAFKA_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-512",
         "KAFKA_LISTENER_NAME_SECURE_SCRAM-SHA-512_SASL_JAAS_CONFIG": (

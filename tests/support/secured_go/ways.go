@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"os"
+	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,6 +25,9 @@ var (
 	_ tls.Config
 	_ x509.CertPool
 	_ = os.ReadFile
+	_ = base64.RawURLEncoding
+	_ = json.Marshal
+	_ = time.Now
 	_ oauth.Auth
 	_ plain.Auth
 	_ scram.Auth
