@@ -277,7 +277,7 @@ class ShareCoordinator:
                         await self._snapshot(place, state)
             if states and partition.is_served:
                 first = min(state.snapshot_offset for state in states.values())
-                if partition.log.log_start_offset < first <= partition.log.high_watermark:
+                if partition.log.log_start_offset < first < partition.log.high_watermark:  # the snapshot is replicated
                     partition.delete_records(first, lambda _: None)  # retention removes the files
 
     async def _snapshot(self, place: SharePartitionKey, state: SharePartitionState) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.share_state.persister import SharePartitionKey
 from kmini.broker.share_state.share_coordinator import coordinator_key
+from kmini.broker.share_state.share_partition_state import Run
 from kmini.protocol.topics import SHARE_GROUP_STATE, TopicPartition
 from support.broker.clusters import Clusters
 from support.broker.share_readers import ACCEPT, RELEASE, ShareReaders
@@ -68,3 +70,42 @@ async def test_what_was_accepted_stays_so_while_leaders_come_and_go(clusters: Cl
         await cluster.restart(lost)
         await until_async(lambda: is_whole(cluster))
     assert len(accepted) > COUNT // 2
+
+
+async def test_no_state_is_deleted_for_a_snapshot_that_followers_do_not_have(clusters: Clusters) -> None:
+    clock = MovableClock()
+    cluster = await clusters.start(
+        3, clock=clock, share_coordinator_state_topic_num_partitions=1, share_coordinator_write_timeout_ms=50
+    )
+    first = cluster.brokers[1]
+    topics.create(first, "t", partitions=1, replication_factor=3)
+    topics.create_missing(first, SHARE_GROUP_STATE)
+    await until_async(lambda: is_whole(cluster))
+    key = SharePartitionKey("g", first.controller.topics["t"].id, 0)
+    await first.services.persister.initialize(key, 1, 7)
+    done = [Run(8, 9, 2, 1)]
+    await first.services.persister.write(
+        key, state_epoch=1, leader_epoch=0, start_offset=7, delivery_complete_count=2, runs=done
+    )
+    place = TopicPartition(SHARE_GROUP_STATE, 0)
+    leader = cluster.state(place).leader
+
+    def starts() -> set[int]:
+        return {each.log_start_offset for each in cluster.replica_offsets(place).values()}
+
+    followers = [
+        broker.replica_manager.fetcher_manager for number, broker in cluster.brokers.items() if number != leader
+    ]
+    for fetchers in followers:
+        await fetchers.hold()
+    await clock.advance("10m")
+    assert starts() == {0}
+    for fetchers in followers:
+        fetchers.release()
+    await until_async(lambda: len({each.high_watermark for each in cluster.replica_offsets(place).values()}) == 1)
+    await clock.advance("10m")
+    await until_async(lambda: len(starts()) == 1 and starts() != {0})
+    await cluster.kill(leader)
+    await until_async(lambda: cluster.state(place).leader not in (-1, leader))
+    other = cluster.brokers[cluster.state(place).leader]
+    assert [*(await other.services.persister.read(key, 0)).runs] == done

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.records.batch_records import decode_records
-from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+from kmini.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, TopicPartition
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
-from support.simulation import group_actors, keyed_actors
+from support.simulation import group_actors, keyed_actors, share_actors
 from support.simulation.actor import Actor
 from support.simulation.administrator import MADE, Administrator
 from support.simulation.group_actors import Claims, ClassicMember, Member
@@ -34,6 +34,7 @@ from support.simulation.loop import simulate, simulated_loop
 from support.simulation.nemesis import SESSION_MS, Disk, Nemesis
 from support.simulation.offset_actors import Committer, OffsetReader, TransactionalCommitter
 from support.simulation.record_actors import Deleter, Producer, Reader, TransactionalProducer
+from support.simulation.share_actors import Shared, ShareMember, check_shared
 from support.simulation.world import TOPIC, Violation, World
 
 STEPS = 40
@@ -66,9 +67,12 @@ ACTORS = (
     "g1",
     "g2",
     "g3",
+    "s1",
+    "s2",
+    "s3",
 )
 """The clients of a history: they produce, in transactions too, read, delete, commit offsets, write and read a compacted
-topic, are members of groups, and create and delete a topic."""
+topic, are members of groups, create and delete a topic, and are members of a share group."""
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -84,7 +88,14 @@ SETTINGS = {
     "transactional.id.expiration.ms": "2000000000",
     "producer.id.expiration.ms": "2000000000",
     **group_actors.SETTINGS,
+    **share_actors.SETTINGS,
 }
+
+
+def has_share_group(seed: int) -> bool:
+    """Whether a share group takes part. It does in none of the histories that found something before there was one:
+    with it, they would be others."""
+    return seed % 7 in (1, 5)
 
 
 class Outcome(NamedTuple):
@@ -153,6 +164,8 @@ async def _play(
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(min(replicas, chance.choice((1, 2)))),
         "replica.fetch.wait.max.ms": str(chance.choice((100, 500, 5_000))),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(min(replicas, 2)),
     }
     clock = MovableClock()
     filesystems = {CONTROLLER: MemoryFileSystem()}
@@ -168,6 +181,9 @@ async def _play(
         topics.create(first, KEYED.topic, partitions=1, replication_factor=replicas, configs=keyed_actors.SETTINGS)
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             topics.create_missing(first, name)
+        if has_share_group(seed):
+            topics.create_missing(first, SHARE_GROUP_STATE)
+            first.controller.set_group_configs(share_actors.GROUP, share_actors.GROUP_SETTINGS)
         world = World(seed, cluster, clock, filesystems, partitions)
         meet(world)
         await _live(world, steps, names)
@@ -213,6 +229,8 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     administrator = Administrator("a1", world)
     classic_claims = Claims()
     classic_members = [ClassicMember(name, world, classic_claims) for name in ("g1", "g2", "g3")]
+    shared = Shared(world.promises.partitions)
+    sharers = [ShareMember(name, world, shared) for name in ("s1", "s2", "s3")]
     actors: list[Actor] = [
         Producer("p1", world),
         Producer("p2", world),
@@ -229,11 +247,14 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         *members,
         administrator,
         *classic_members,
+        *sharers,
     ]
     assert [actor.name for actor in actors] == [*ACTORS]
     left_out = set() if names is None else {*ACTORS} - {*names}
     if len(world.promises.partitions) == 1:
         left_out.add("c2")  # which commits for the second partition
+    if not has_share_group(world.seed):
+        left_out.update(sharer.name for sharer in sharers)
     actors = [actor for actor in actors if actor.name not in left_out]
     nemesis = Nemesis(world)
     acting = [asyncio.ensure_future(actor.run()) for actor in actors]
@@ -247,8 +268,9 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         world.is_over = True
         await asyncio.gather(*acting)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
-        await _settle([member for member in members if member.name not in left_out], claims, world)
-        await _settle([member for member in classic_members if member.name not in left_out], classic_claims, world)
+        for group, claimed in ((members, claims), (classic_members, classic_claims)):
+            await _settle([each for each in group if each.name not in left_out], claimed, world)
+        await _share_the_rest([sharer for sharer in sharers if sharer.name not in left_out], shared, world)
         await _begin_alike(world)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
         _check_replicas(world.cluster)
@@ -296,34 +318,63 @@ def _where_all_are(cluster: LocalCluster) -> str:
 
 async def _settle(members: Sequence[Member | ClassicMember], claims: Claims, world: World) -> None:
     """Each partition gets one owner. Raises Violation."""
-    if not members:
+
+    def is_settled() -> bool:
+        owners = claims.owners(world.now_s())
+        return sorted(owners) == [number for _, number in world.promises.partitions] and all(
+            len(names) == 1 for names in owners.values()
+        )
+
+    await _act_until(
+        is_settled, [(member, member.beat) for member in members], lambda: str(claims.owners(world.now_s())), world
+    )
+
+
+async def _share_the_rest(sharers: Sequence[ShareMember], shared: Shared, world: World) -> None:
+    """The share group comes to the end of each partition, and was given all that there was. Raises Violation."""
+    if not sharers:
+        return
+    await _act_until(
+        lambda: not any(shared.lags.values()),
+        [(sharer, sharer.finish) for sharer in sharers],
+        lambda: f"the share group lags by {shared.lags}",
+        world,
+    )
+    check_shared(shared, world)
+
+
+async def _act_until(
+    holds: Callable[[], bool],
+    acts: Sequence[tuple[Actor, Callable[[], Awaitable[None]]]],
+    shown: Callable[[], str],
+    world: World,
+) -> None:
+    """Clients do this every second until that holds, or there are none. Raises Violation."""
+    if not acts:
         return
 
-    async def beats(member: Member | ClassicMember) -> None:
+    async def go_on(act: Callable[[], Awaitable[None]]) -> None:
         while True:  # each by itself: one waits for the next generation while another has to keep its session
-            await member.beat()
+            await act()
             await asyncio.sleep(1)
 
     ends_s = world.now_s() + SETTLES_S
-    beating = [asyncio.create_task(beats(member)) for member in members]
+    acting = [asyncio.create_task(go_on(act)) for _, act in acts]
     try:
         while True:
-            ended, _ = await asyncio.wait(beating, timeout=1, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(acting, timeout=1, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()  # raises
-            owners = claims.owners(world.now_s())
-            if sorted(owners) == [number for _, number in world.promises.partitions] and all(
-                len(names) == 1 for names in owners.values()
-            ):
+            if holds():
                 break
             if world.now_s() > ends_s:
-                raise Violation(f"the group does not settle within {SETTLES_S} s: {owners}")
+                raise Violation(f"the group does not settle within {SETTLES_S} s: {shown()}")
     finally:
-        for task in beating:
+        for task in acting:
             task.cancel()
-        await asyncio.wait(beating)
-    for member in members:
-        await member.hang_up()
+        await asyncio.wait(acting)
+    for actor, _ in acts:
+        await actor.hang_up()
 
 
 async def _begin_alike(world: World) -> None:
