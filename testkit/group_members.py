@@ -88,7 +88,8 @@ def share_partitions(
         lag = None
         if partition_log is not None:
             start_offset = max(window.start_offset, partition_log.log_start_offset)
-            lag = max(partition_log.high_watermark - start_offset - window.complete_count(), 0)
+            done = sum(len(record) for record in window.records if record.is_done)  # and stored
+            lag = max(partition_log.high_watermark - start_offset - done, 0)
         yield SharePartition(place, window.start_offset, lag, tuple(_in_flight(window)))
 
 

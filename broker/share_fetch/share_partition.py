@@ -18,7 +18,7 @@ pending meanwhile, and no other change of them is accepted.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
 from typing import NamedTuple
@@ -374,10 +374,11 @@ class SharePartition:
         """When the next lock ends, in liveness time; None without one."""
         return min((record.deadline_ms for record in self.records if record.is_locked), default=None)
 
-    def complete_count(self, change: Collection[InFlight] = ()) -> int:
-        """How many offsets of the window are done, with those of a change that is being stored (KIP-1226)."""
-        done = sum(len(record) for record in self.records if record.is_done)
-        return done + sum(len(record) for record in change if record.before is not None and record.state.is_terminal)
+    @property
+    def complete_count(self) -> int:
+        """How many offsets of the window are done, with those of all changes that are being stored (KIP-1226), as in
+        Kafka. What is taken back changes again later, and is counted anew then."""
+        return sum(len(record) for record in self.records if record.state.is_terminal)
 
     def commit(self, change: Change) -> None:
         """End a change: it counts."""

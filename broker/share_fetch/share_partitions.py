@@ -100,7 +100,7 @@ class LedSharePartition:
                 state_epoch=window.state_epoch,
                 leader_epoch=self.partition.leader_epoch,
                 start_offset=window.start_offset,
-                delivery_complete_count=window.complete_count(change),
+                delivery_complete_count=window.complete_count,
                 runs=[record.run for record in change],
             )
         except Exception as failure:

@@ -138,7 +138,9 @@ class Window(RuleBasedStateMachine):
             position = record.last + 1
         assert position == window.end_offset
         assert not window.records or not window.records[0].is_done, "the window begins at what is not done"
-        assert window.complete_count() == sum(len(record) for record in window.records if record.is_done)
+        being_stored = sum(len(record) for change in self.pending for record in change if record.state.is_terminal)
+        done = sum(len(record) for record in window.records if record.is_done)
+        assert window.complete_count == done + being_stored
         available = [record.first for record in window.records if record.is_available]
         assert window.next_fetch_offset == min(available, default=window.end_offset)
 
@@ -175,3 +177,16 @@ def test_a_batch_before_all_records_in_flight_is_refused_and_one_below_the_windo
     with pytest.raises(InvalidRecordState):
         window.acknowledge("m", [Acknowledgement(4, 5, [1])], LIMIT, None)
     assert window.acknowledge("m", [Acknowledgement(0, 3, [1])], LIMIT, None) == []
+
+
+def test_what_is_done_is_counted_with_all_changes_that_are_being_stored_until_they_are_taken_back() -> None:
+    window = SharePartition(0, 0, [])
+    for member in ("m", "n"):
+        window.acquire(member, window.next_fetch_offset, [(0, 4), (5, 9)], limits(0, 5))
+    first = window.acknowledge("m", [Acknowledgement(0, 4, [1])], LIMIT, None)
+    second = window.acknowledge("n", [Acknowledgement(5, 9, [1])], LIMIT, None)
+    assert window.complete_count == 10
+    window.roll_back(first)
+    assert window.complete_count == 5
+    window.commit(second)
+    assert window.complete_count == 5

@@ -8,6 +8,7 @@ from typing import Any
 
 from kmini.client.errors import check
 from kmini.protocol.errors import (
+    FencedInstanceId,
     FencedMemberEpoch,
     GroupIdNotFound,
     IllegalGeneration,
@@ -15,6 +16,7 @@ from kmini.protocol.errors import (
     NotCoordinator,
     RebalanceInProgress,
     UnknownMemberId,
+    UnreleasedInstanceId,
 )
 from kmini.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -65,12 +67,14 @@ class Claims:
 
 
 class Member(Actor):
-    """Heartbeats, gives up what it is asked to, and sometimes leaves or is silent for too long."""
+    """Heartbeats, gives up what it is asked to, and sometimes leaves or is silent for too long. A static one comes back
+    under its instance id."""
 
-    def __init__(self, name: str, world: World, claims: Claims) -> None:
+    def __init__(self, name: str, world: World, claims: Claims, *, is_static: bool = False) -> None:
         super().__init__(name, world)
         self._claims = claims
         self._lives = 0
+        self._instance_id = name if is_static else None
         self._forget()
 
     def _forget(self) -> None:
@@ -84,7 +88,7 @@ class Member(Actor):
 
     async def act(self) -> None:
         if self._epoch and self.random.random() < 0.04:
-            leaving = self._request(epoch=-1)
+            leaving = self._request(epoch=-1 if self._instance_id is None else self.random.choice((-1, -2)))
             self._forget()
             try:
                 await self._heartbeat(leaving)
@@ -98,6 +102,8 @@ class Member(Actor):
             await self._beat()
         except (FencedMemberEpoch, UnknownMemberId):
             self._forget()
+        except UnreleasedInstanceId:  # its former life counts as there until its session ends
+            self._forget()
         except GroupIdNotFound:  # an empty group without offsets goes after a while
             self._forget()
         except KafkaError as error:
@@ -110,6 +116,7 @@ class Member(Actor):
         return ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=self._member_id,
+            instance_id=self._instance_id,
             member_epoch=epoch,
             rebalance_timeout_ms=REBALANCE_MS,
             subscribed_topic_names=[TOPIC],
@@ -146,11 +153,12 @@ class Member(Actor):
 
 class ClassicMember(Actor):
     """Joins, has the leader assign partitions, heartbeats, and sometimes leaves or is silent for too long. It gives all
-    up before it joins again, as eager assignors do."""
+    up before it joins again, as eager assignors do. A static one comes back under its instance id."""
 
-    def __init__(self, name: str, world: World, claims: Claims) -> None:
+    def __init__(self, name: str, world: World, claims: Claims, *, is_static: bool = False) -> None:
         super().__init__(name, world)
         self._claims = claims
+        self._instance_id = name if is_static else None
         self._member_id = ""
         self._generation = -1
         """-1 while it is not a member."""
@@ -169,6 +177,8 @@ class ClassicMember(Actor):
         leaving = LeaveGroupRequest.Member(member_id=self._member_id)
         self._give_up()
         self._member_id = ""
+        if self._instance_id is not None:
+            return
         try:
             await self._ask(LeaveGroupRequest(group_id=CLASSIC_GROUP, members=[leaving]), 3)
         except KafkaError:
@@ -184,7 +194,7 @@ class ClassicMember(Actor):
                     self._give_up()
             if self._generation < 0:
                 await self._join()
-        except (UnknownMemberId, IllegalGeneration):
+        except (UnknownMemberId, IllegalGeneration, FencedInstanceId):
             self._give_up()
             self._member_id = ""
         except RebalanceInProgress:
@@ -208,12 +218,18 @@ class ClassicMember(Actor):
     async def _heartbeat(self) -> None:
         sent_s = self.world.now_s()
         await self._ask(
-            HeartbeatRequest(group_id=CLASSIC_GROUP, generation_id=self._generation, member_id=self._member_id), 3
+            HeartbeatRequest(
+                group_id=CLASSIC_GROUP,
+                generation_id=self._generation,
+                member_id=self._member_id,
+                group_instance_id=self._instance_id,
+            ),
+            3,
         )
         self._claim(sent_s + OWNED_S)
 
     async def _join(self) -> None:
-        joined = await self._ask(self._joining(), 3, JOIN_S)
+        joined = await self._ask(self._joining(), 3 if self._instance_id is None else 5, JOIN_S)
         self._member_id = joined.member_id
         members = [member.member_id for member in joined.members]
         partitions = [number for _, number in self.world.promises.partitions]
@@ -227,6 +243,7 @@ class ClassicMember(Actor):
             group_id=CLASSIC_GROUP,
             generation_id=joined.generation_id,
             member_id=self._member_id,
+            group_instance_id=self._instance_id,
             assignments=assignments,  # only the leader is told of members
         )
         synced = await self._ask(request, 3, JOIN_S)
@@ -243,6 +260,7 @@ class ClassicMember(Actor):
             session_timeout_ms=SESSION_S * 1000,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=self._member_id,
+            group_instance_id=self._instance_id,
             protocol_type="consumer",
             protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
         )

@@ -92,9 +92,9 @@ SETTINGS = {
 }
 
 
-def has_share_group(seed: int) -> bool:
-    """Whether a share group takes part. It does in none of the histories that found something before there was one:
-    with it, they would be others."""
+def has_newcomers(seed: int) -> bool:
+    """Whether a share group and static members take part. They do in none of the histories that had found something
+    before: with them, these would be others."""
     return seed % 7 in (1, 5)
 
 
@@ -181,7 +181,7 @@ async def _play(
         topics.create(first, KEYED.topic, partitions=1, replication_factor=replicas, configs=keyed_actors.SETTINGS)
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             topics.create_missing(first, name)
-        if has_share_group(seed):
+        if has_newcomers(seed):
             topics.create_missing(first, SHARE_GROUP_STATE)
             first.controller.set_group_configs(share_actors.GROUP, share_actors.GROUP_SETTINGS)
         world = World(seed, cluster, clock, filesystems, partitions)
@@ -225,10 +225,13 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     """All that happens while the cluster runs. Raises Violation."""
     claims = Claims()
     writers = [KeyedWriter("k1", world), KeyedWriter("k2", world)]
-    members = [Member(name, world, claims) for name in ("m1", "m2", "m3")]
+    newcomers = has_newcomers(world.seed)
+    members = [Member(name, world, claims, is_static=newcomers and name == "m1") for name in ("m1", "m2", "m3")]
     administrator = Administrator("a1", world)
     classic_claims = Claims()
-    classic_members = [ClassicMember(name, world, classic_claims) for name in ("g1", "g2", "g3")]
+    classic_members = [
+        ClassicMember(name, world, classic_claims, is_static=newcomers and name == "g1") for name in ("g1", "g2", "g3")
+    ]
     shared = Shared(world.promises.partitions)
     sharers = [ShareMember(name, world, shared) for name in ("s1", "s2", "s3")]
     actors: list[Actor] = [
@@ -253,7 +256,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     left_out = set() if names is None else {*ACTORS} - {*names}
     if len(world.promises.partitions) == 1:
         left_out.add("c2")  # which commits for the second partition
-    if not has_share_group(world.seed):
+    if not newcomers:
         left_out.update(sharer.name for sharer in sharers)
     actors = [actor for actor in actors if actor.name not in left_out]
     nemesis = Nemesis(world)
