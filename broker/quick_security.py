@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ..client.client_config import Access, java
 from ..client.made_certificates import AUTHORITY, FOLDER
 from ..protocol import scram
-from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
+from ..protocol.jaas import OAUTHBEARER, PLAIN, PLAIN_MODULE, SCRAM_MODULE, quoted
 from .security.acls import AclBinding, check_can_be_created
 from .security.resources import AclOperation, PatternType, PermissionType, Principal, ResourceType
-from .security.security_settings import LISTENER_PREFIX, OAUTHBEARER, PLAIN, STANDARD_AUTHORIZERS, password_mechanisms
+from .security.security_settings import LISTENER_PREFIX, STANDARD_AUTHORIZERS, password_mechanisms
 
 if TYPE_CHECKING:
     import ssl

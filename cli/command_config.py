@@ -60,8 +60,8 @@ def tls_of(path: str, settings: Mapping[str, str]) -> ssl.SSLContext | None:
 
 def _sasl_of(path: str, settings: Mapping[str, str]) -> Sasl:
     from kmini.client import Sasl
-    from kmini.client.sasl import MECHANISMS, OAUTHBEARER, bearer_sasl
-    from kmini.protocol.jaas import parse_jaas
+    from kmini.client.sasl import MECHANISMS, bearer_sasl
+    from kmini.protocol.jaas import OAUTHBEARER, parse_jaas
 
     mechanism = settings.get("sasl.mechanism", "").strip().upper()
     if mechanism not in MECHANISMS:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
-from .sasl import OAUTHBEARER, Sasl, bearer_token
+from ..protocol.jaas import OAUTHBEARER, PLAIN, PLAIN_MODULE, SCRAM_MODULE, quoted
+from .sasl import Sasl, bearer_token
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
 OAUTH_MODULE = f"{OAUTH}.OAuthBearerLoginModule"
@@ -74,7 +74,7 @@ def java(access: Access) -> dict[str, str]:
             "sasl.oauthbearer.token.endpoint.url": access.token_endpoint,
         }
     elif access.mechanism:
-        module = PLAIN_MODULE if access.mechanism == "PLAIN" else SCRAM_MODULE
+        module = PLAIN_MODULE if access.mechanism == PLAIN else SCRAM_MODULE
         options = f"username={quoted(access.user)} password={quoted(access.password)}"
         settings |= {"sasl.mechanism": access.mechanism, "sasl.jaas.config": f"{module} required {options};"}
     return settings
@@ -226,7 +226,7 @@ def franz_go(access: Access) -> str:
         lines.append("\ttoken, err := tokens.Token()")
         lines.append("\tif err != nil {\n\t\t\treturn oauth.Auth{}, err\n\t\t}")
         lines.append("\treturn oauth.Auth{Token: token.AccessToken}, nil\n\t})),")
-    elif access.mechanism == "PLAIN":
+    elif access.mechanism == PLAIN:
         lines.append(f"kgo.SASL(plain.Auth{{User: {_go(access.user)}, Pass: {_go(access.password)}}}.AsMechanism()),")
     elif access.mechanism:
         kind = f"AsSha{access.mechanism.removeprefix('SCRAM-SHA-')}Mechanism"

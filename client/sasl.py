@@ -13,14 +13,12 @@ from typing import Any, NamedTuple, Protocol
 
 from ..protocol import scram
 from ..protocol.errors import SaslAuthenticationFailed, UnsupportedSaslMechanism
-from ..protocol.jaas import token_source
+from ..protocol.jaas import OAUTHBEARER, PLAIN, token_source
 from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ..protocol.schema import Request
 from .errors import check
 
-PLAIN = "PLAIN"
-OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = (PLAIN, *scram.MECHANISMS, OAUTHBEARER)
 
 MAX_ITERATIONS = 1_000_000

@@ -11,6 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+"""The mechanisms beside those of SCRAM, which `scram.MECHANISMS` has."""
+
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 

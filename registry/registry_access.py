@@ -20,9 +20,10 @@ from kmini.broker.security.authorizer import Access
 from kmini.broker.security.resources import ANONYMOUS, AclOperation, Principal, ResourceType
 from kmini.broker.security.sasl_exchange import AuthenticationFailed
 from kmini.broker.security.sasl_plain import PlainExchange
-from kmini.broker.security.security_settings import PLAIN, SaslSettings, sasl_settings
+from kmini.broker.security.security_settings import SaslSettings, sasl_settings
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol import scram
+from kmini.protocol.jaas import PLAIN
 from kmini.registry.registry_errors import DENIED, FORBIDDEN, NOT_JSON, UNAUTHORIZED
 from kmini.registry.schema_log import Brokers
 from kmini.registry.schemas_topic import TOPIC

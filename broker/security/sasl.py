@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...protocol import scram
 from ...protocol.errors import UnsupportedSaslMechanism
+from ...protocol.jaas import OAUTHBEARER, PLAIN
 from ..network.peer_log import PeerLog
 from .resources import Principal
 from .sasl_exchange import AuthenticationFailed, Exchange
 from .sasl_plain import PlainExchange
 from .sasl_scram import ScramExchange
-from .security_settings import OAUTHBEARER, PLAIN, SaslSettings
+from .security_settings import SaslSettings
 
 if TYPE_CHECKING:
     from ..clock import Clock, Timer

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ...protocol.jaas import OAUTHBEARER, PLAIN
 from ...storage.config_key import shorten, split_list
 from .resources import Principal
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from ...protocol.jaas import LoginModule
     from .bearer_tokens import Tokens
     from .tls import ListenerTls, TlsSettings
-
-PLAIN = "PLAIN"
-OAUTHBEARER = "OAUTHBEARER"
 
 LISTENER_PREFIX = "listener.name."
 
