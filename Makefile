@@ -60,6 +60,7 @@ docs: $(VENV)/installed ## write the pages that are read off the tables: docs/re
 	$(BIN)/python docs/generate.py
 
 soak: setup kafka-39-jars axe testcontainers object-store ## a thousand histories, what measures or draws its trouble at random, alone, and the planted defects
+	.ci/tools
 	$(BIN)/python tests/simulate.py 1-1000
 	$(TEST) soak $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 	$(BIN)/python .ci/planted_defects.py

@@ -136,6 +136,14 @@ DEFECTS = (
         ("tests/storage/producers/test_producer_state.py",),
     ),
     Defect(
+        "share_state_goes_below_a_snapshot_that_is_not_replicated",
+        "The coordinator of share groups deletes records below a snapshot that is below the high watermark.",
+        "share_coordinator.py",
+        "if partition.log.log_start_offset < first < partition.log.high_watermark:",
+        "if partition.log.log_start_offset < first <= partition.log.high_watermark:",
+        ("tests/broker/share_fetch/test_share_failover.py",),
+    ),
+    Defect(
         "marker_counts_before_it_is_replicated",
         "The last stable offset passes a transaction only once its marker is below the high watermark.",
         "producer_state.py",

@@ -69,13 +69,15 @@ _REGISTRY = _Kind("registry", "schema registry")
 def open_ports(
     environment: Environment,
     given: Mapping[str, Any],
+    host: str | None,
     init: InitDirectory | None,
     write: Callable[[str, str], None],
     security: QuickSecurity | None,
 ) -> Iterator[ExtraPorts]:
-    """The ports that options or the environment ask for, which listen from now on. The start runs the files of `init`;
-    `write` writes a text to a file. Control API and registry are served by the TLS of `security`, if it has any, where
-    others than this machine reach them. Raises click.UsageError."""
+    """The ports that options or the environment ask for, which listen from now on. `host` is the broker's, where an
+    option says it: that of the issuer of tokens, too. The start runs the files of `init`; `write` writes a text to a
+    file. Control API and registry are served by the TLS of `security`, if it has any, where others than this machine
+    reach them. Raises click.UsageError."""
     tls = None if security is None else security.http_context()
     with ExitStack() as stack:
         http = registry = issuer = None
@@ -91,10 +93,9 @@ def open_ports(
         if registry_place is not None:
             registry = stack.enter_context(opened(lambda: RegistryPort(*registry_place, tls), "--registry"))
         if security is not None and security.has_tokens:
-            users = security.users
-            host = given["host"] or ("" if environment.is_read else LOOPBACK)
+            users, address = security.users, host or ("" if environment.is_read else LOOPBACK)
             number = (environment.issuer_port if given["issuer"] is None else given["issuer"]) or 0
-            issuer = stack.enter_context(opened(lambda: IssuerPort(host, number, users), "--issuer"))
+            issuer = stack.enter_context(opened(lambda: IssuerPort(address, number, users), "--issuer"))
         elif (given["issuer"], environment.issuer_port) != (None, None):
             raise click.UsageError("--issuer (KMINI_ISSUER): only --sasl OAUTHBEARER needs an issuer of tokens")
         files = {kind.option: given[f"{kind.option}_port_file"] for kind in (_HTTP, _REGISTRY)}

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from kmini.cli.wanted_topics import NewTopic
     from kmini.control.managed_brokers import ManagedBrokers
 
-ONE_ADDRESS = "://127.0.0.1:9092"
-"""The address of a listener that is not configured."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -202,9 +200,8 @@ def serve(
         if as_version is not None:
             properties["kmini.as.version"] = as_version
         asked = environment.security.beneath(Security(tls, sasl, users, acls))
-        hosts = _hosts_in_container(properties) if from_environment else [host or "127.0.0.1"]
-        hosts += [beside["http_host"] or environment.http_host, beside["registry_host"] or environment.registry_host]
-        security = _security(properties, asked, filter(None, hosts), EVERY_ADDRESS if from_environment else ONE_ADDRESS)
+        own = (beside["http_host"] or environment.http_host, beside["registry_host"] or environment.registry_host)
+        security = _security(properties, asked, [*filter(None, (host, *own))], environment)
         if from_environment:
             complete(properties, os.environ)
         log_to_stderr(log_format, log_level or environment.log_level or "info")
@@ -402,9 +399,11 @@ def told_to_stop(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
 # --- arguments
 
 
-def _security(properties: dict[str, str], asked: Security, hosts: Iterable[str], address: str) -> QuickSecurity | None:
-    """What is asked for, and set, among the properties; None without any. Certificates are for these hosts. The
-    listener, where none is set, has this address."""
+def _security(
+    properties: dict[str, str], asked: Security, hosts: Sequence[str], environment: Environment
+) -> QuickSecurity | None:
+    """What is asked for, and set, among the properties; None without any. Certificates are for these hosts, and in a
+    container for its own."""
     if not any(asked):
         return None
     tls, sasl, users, acls = asked
@@ -417,7 +416,7 @@ def _security(properties: dict[str, str], asked: Security, hosts: Iterable[str],
             sasl or ("SCRAM-SHA-512" if users else None),
             passwords or None,
             acls or None,
-            hosts=hosts,
+            hosts=[*hosts, *(_hosts_in_container(properties) if environment.is_read else ())],
             data_dir=properties.get("log.dirs"),
         )
     except (ValueError, ImportError) as error:
@@ -428,6 +427,7 @@ def _security(properties: dict[str, str], asked: Security, hosts: Iterable[str],
             f"listeners={properties['listeners']}: the one listener of --tls, --sasl, --user and --acl is named "
             f"{security.protocol}; leave listeners unset, or name it so"
         )
+    address = EVERY_ADDRESS if environment.is_read else "://127.0.0.1:9092"
     made = {"listeners": security.protocol + address, **security.settings()}
     properties.update({key: text for key, text in made.items() if key not in properties})
     return security
@@ -493,7 +493,7 @@ def _extra_ports(
         return nullcontext()
     from kmini.cli.http_ports import open_ports
 
-    return open_ports(environment, {**given, "host": host}, init, _write_whole, security)
+    return open_ports(environment, given, host, init, _write_whole, security)
 
 
 def _init(directory: str, timeout_ms: int | None, topics: list[NewTopic]) -> InitDirectory | None:

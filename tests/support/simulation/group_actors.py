@@ -1,5 +1,5 @@
-"""Members of consumer groups, by the protocol of KIP-848 and by the classic one, and what they are promised: each
-partition has one owner."""
+"""Members of consumer groups, by the protocol of KIP-848 and by the classic one, and of a streams group (KIP-1071), and
+what they are promised: each partition has one owner."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from kmini.protocol.errors import (
 )
 from kmini.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kmini.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, TaskIds
 from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.simulation.actor import Actor
 from support.simulation.world import TOPIC, Violation, World
 
 GROUP = "members"
 CLASSIC_GROUP = "classic members"
+STREAMS_GROUP = "streams"
+SUBTOPOLOGY = "0"
 JOIN_S = 60
 """So long a member waits in JoinGroup and SyncGroup for the others."""
 SESSION_S = 12
@@ -39,6 +42,10 @@ SETTINGS = {
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "3000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.streams.session.timeout.ms": str(SESSION_S * 1000),
+    "group.streams.min.session.timeout.ms": "6000",
+    "group.streams.heartbeat.interval.ms": "3000",
+    "group.streams.min.heartbeat.interval.ms": "1000",
 }
 
 
@@ -67,8 +74,10 @@ class Claims:
 
 
 class Member(Actor):
-    """Heartbeats, gives up what it is asked to, and sometimes leaves or is silent for too long. A static one comes back
-    under its instance id."""
+    """Of a consumer group. Heartbeats, gives up what it is asked to, and sometimes leaves or is silent for too long. A
+    static one comes back under its instance id."""
+
+    group, version = GROUP, 1
 
     def __init__(self, name: str, world: World, claims: Claims, *, is_static: bool = False) -> None:
         super().__init__(name, world)
@@ -111,7 +120,7 @@ class Member(Actor):
             if not error.retriable:
                 raise Violation(f"{self.name}: {error!r}") from error
 
-    def _request(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    def _request(self, epoch: int) -> Any:
         owned = [TopicPartitions(topic_id=self.world.topic_id(TOPIC), partitions=sorted(self._owned))]
         return ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
@@ -124,13 +133,19 @@ class Member(Actor):
             topic_partitions=owned if self._owned and epoch else [],
         )
 
-    async def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> object:
-        response = await self.ask(self.coordinator(CONSUMER_OFFSETS, GROUP), request, 1)
+    def _target(self, response: Any) -> set[int] | None:
+        """What it is to own; None if that has not changed."""
+        if response.assignment is None:
+            return None
+        return {number for topic in response.assignment.topic_partitions for number in topic.partitions}
+
+    async def _heartbeat(self, request: Any) -> Any:
+        response = await self.ask(self.coordinator(CONSUMER_OFFSETS, self.group), request, self.version)
         check(response.error_code, response.error_message)
         return response
 
     async def _beat(self) -> None:
-        coordinator = self.coordinator(CONSUMER_OFFSETS, GROUP)
+        coordinator = self.coordinator(CONSUMER_OFFSETS, self.group)
         lives, sent_s = self.world.lives(coordinator), self.world.now_s()
         member_id = self._member_id
         response = await self._heartbeat(self._request(self._epoch))
@@ -140,8 +155,8 @@ class Member(Actor):
         assert member_id == self._member_id
         self._epoch = response.member_epoch
         now_s, until_s = self.world.now_s(), sent_s + OWNED_S
-        if response.assignment is not None:
-            target = {number for topic in response.assignment.topic_partitions for number in topic.partitions}
+        target = self._target(response)
+        if target is not None:
             for partition in self._owned - target:
                 self._claims.give_up(partition, self.name)
             if target != self._owned:
@@ -149,6 +164,47 @@ class Member(Actor):
             self._owned = target
         for partition in self._owned:
             self._claims.claim(partition, self.name, now_s, until_s)
+
+
+class StreamsMember(Member):
+    """Of a streams group. A task is a partition of the only topic that is read."""
+
+    group, version = STREAMS_GROUP, 0
+
+    def _request(self, epoch: int) -> StreamsGroupHeartbeatRequest:
+        owned = [TaskIds(subtopology_id=SUBTOPOLOGY, partitions=sorted(self._owned))]
+        request = StreamsGroupHeartbeatRequest(
+            group_id=STREAMS_GROUP,
+            member_id=self._member_id,
+            member_epoch=epoch,
+            endpoint_information_epoch=-1,
+            active_tasks=owned if self._owned and epoch else [],
+            standby_tasks=[],
+            warmup_tasks=[],
+        )
+        if not epoch:
+            request.process_id = self.name
+            request.rebalance_timeout_ms = REBALANCE_MS
+            request.topology = StreamsGroupHeartbeatRequest.Topology(
+                epoch=0,
+                subtopologies=[
+                    Subtopology(
+                        subtopology_id=SUBTOPOLOGY,
+                        source_topics=[TOPIC],
+                        source_topic_regex=[],
+                        state_changelog_topics=[],
+                        repartition_sink_topics=[],
+                        repartition_source_topics=[],
+                        copartition_groups=[],
+                    )
+                ],
+            )
+        return request
+
+    def _target(self, response: Any) -> set[int] | None:
+        if response.active_tasks is None:
+            return None
+        return {number for task in response.active_tasks for number in task.partitions}
 
 
 class ClassicMember(Actor):

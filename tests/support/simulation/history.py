@@ -28,7 +28,7 @@ from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from support.simulation import group_actors, keyed_actors, share_actors
 from support.simulation.actor import Actor
 from support.simulation.administrator import MADE, Administrator
-from support.simulation.group_actors import Claims, ClassicMember, Member
+from support.simulation.group_actors import Claims, ClassicMember, Member, StreamsMember
 from support.simulation.keyed_actors import KEYED, KeyedReader, KeyedWriter, check_compacted
 from support.simulation.loop import simulate, simulated_loop
 from support.simulation.nemesis import SESSION_MS, Disk, Nemesis
@@ -70,9 +70,12 @@ ACTORS = (
     "s1",
     "s2",
     "s3",
+    "t1",
+    "t2",
+    "t3",
 )
 """The clients of a history: they produce, in transactions too, read, delete, commit offsets, write and read a compacted
-topic, are members of groups, create and delete a topic, and are members of a share group."""
+topic, are members of groups, create and delete a topic, and are members of a share group and of a streams group."""
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -93,8 +96,8 @@ SETTINGS = {
 
 
 def has_newcomers(seed: int) -> bool:
-    """Whether a share group and static members take part. They do in none of the histories that had found something
-    before: with them, these would be others."""
+    """Whether a share group, a streams group and static members take part. They do in none of the histories that had
+    found something before: with them, these would be others."""
     return seed % 7 in (1, 5)
 
 
@@ -232,6 +235,8 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     classic_members = [
         ClassicMember(name, world, classic_claims, is_static=newcomers and name == "g1") for name in ("g1", "g2", "g3")
     ]
+    streams_claims = Claims()
+    streamers = [StreamsMember(name, world, streams_claims) for name in ("t1", "t2", "t3")]
     shared = Shared(world.promises.partitions)
     sharers = [ShareMember(name, world, shared) for name in ("s1", "s2", "s3")]
     actors: list[Actor] = [
@@ -251,13 +256,14 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         administrator,
         *classic_members,
         *sharers,
+        *streamers,
     ]
     assert [actor.name for actor in actors] == [*ACTORS]
     left_out = set() if names is None else {*ACTORS} - {*names}
     if len(world.promises.partitions) == 1:
         left_out.add("c2")  # which commits for the second partition
     if not newcomers:
-        left_out.update(sharer.name for sharer in sharers)
+        left_out.update(actor.name for actor in (*sharers, *streamers))
     actors = [actor for actor in actors if actor.name not in left_out]
     nemesis = Nemesis(world)
     acting = [asyncio.ensure_future(actor.run()) for actor in actors]
@@ -271,7 +277,8 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         world.is_over = True
         await asyncio.gather(*acting)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
-        for group, claimed in ((members, claims), (classic_members, classic_claims)):
+        groups = ((members, claims), (classic_members, classic_claims), (streamers, streams_claims))
+        for group, claimed in groups:
             await _settle([each for each in group if each.name not in left_out], claimed, world)
         await _share_the_rest([sharer for sharer in sharers if sharer.name not in left_out], shared, world)
         await _begin_alike(world)
