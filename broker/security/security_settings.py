@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ...protocol.jaas import OAUTHBEARER, PLAIN
 from ...storage.config_key import shorten, split_list
 from .resources import Principal
 
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
     from ...protocol.jaas import LoginModule
     from .bearer_tokens import Tokens
     from .tls import ListenerTls, TlsSettings
+
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+"""As in `protocol/jaas.py`, which a broker without authentication does not import."""
 
 LISTENER_PREFIX = "listener.name."
 
