@@ -35,7 +35,7 @@ class Quotas:
         assert [entry.error_code for entry in answer.entries] == [0] * len(values)
 
     def end(self) -> None:
-        for entity, key in self._set:
+        for entity, key in [*self._set]:  # `set` grows the table of the set, and an iterator would miss some then
             self.set(key, {entity: None})
 
     def wire(self, client_id: str) -> Wire:
