@@ -7,6 +7,7 @@ A client asks the address that it was given for Metadata, and from then on conne
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import time
 from collections import defaultdict
@@ -21,7 +22,6 @@ from kmini.protocol.messages.describe_configs import BROKER, DescribeConfigsRequ
 from kmini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.topics import CONSUMER_OFFSETS
-from kmini.web.http_hosts import is_loopback
 
 UNSPECIFIED = ("0.0.0.0", "::", "")
 COORDINATOR_KEYS = 8
@@ -266,6 +266,14 @@ async def _node_id_of(connection: Connection, node_ids: Sequence[int], timeout_m
         return None
     own = [one.resource_name for one in response.results if not one.error_code]
     return next((node_id for node_id in node_ids if [str(node_id)] == own), None)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host stands for the machine that asks."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower().rstrip(".") in ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
 
 def _change(told: Advertised, reached: Reached) -> str:

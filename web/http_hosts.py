@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 
-LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
-
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, a name or an address, stands for the machine that asks: no other reaches what listens there."""
+    """Whether only this machine reaches what listens at a host."""
+    if host.lower() == "localhost":
+        return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        return host.lower().rstrip(".") in LOOPBACK_NAMES
+        return False
 
 
 def names_this_machine(host: str) -> bool:

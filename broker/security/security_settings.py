@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from .bearer_tokens import Tokens
     from .tls import ListenerTls, TlsSettings
 
-PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
-"""As in `protocol/jaas.py`, which a broker without authentication does not import."""
-
 LISTENER_PREFIX = "listener.name."
 
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -133,6 +130,7 @@ class SaslSettings:
 
 def password_mechanisms() -> tuple[str, ...]:
     """The names of the mechanisms by which clients authenticate with a password."""
+    from ...protocol.jaas import PLAIN
     from ...protocol.scram import MECHANISMS  # here, because listeners without authentication need no hashes
 
     return (PLAIN, *MECHANISMS)
@@ -164,6 +162,8 @@ def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
     """
     if config.listener_security_protocol_map[listener] not in SASL_PROTOCOLS:
         return None
+    from ...protocol.jaas import OAUTHBEARER, PLAIN
+
     name, text = _find(config, listener, "", "sasl.enabled.mechanisms", ",".join(config.sasl_enabled_mechanisms))
     mechanisms = tuple(item.strip().upper() for item in split_list(text))
     if not mechanisms:
@@ -193,6 +193,7 @@ def sasl_settings(config: SecurityConfig, listener: str) -> SaslSettings | None:
 
 def _tokens(config: SecurityConfig, listener: str) -> Tokens:
     """What checks tokens: the keys of an issuer, if there is a URL for them. Raises ValueError."""
+    from ...protocol.jaas import OAUTHBEARER
     from .bearer_tokens import Claims, SignedTokens, UnsecuredTokens  # most brokers take no tokens
 
     def find(key: str, default: str = "") -> tuple[str, str]:
