@@ -274,7 +274,7 @@ class ConsumerCast:
     def note_records(self, what: str, changes: int = 0) -> None:
         """Note the batches of records that the group has got since the last time, once so many records have come."""
         if changes:
-            self.log.wait_for_batches(changes)
+            self.log.wait_for_records(changes)
         self.transcript.note(f"{self._prefix}{what}", self.log.read())
 
     def _plain(self, value: Any) -> Any:

@@ -103,17 +103,19 @@ class GroupLog:
                     self._unread.append(_in_order(mine))
                 self._next = header.base_offset + header.last_offset_delta + 1
 
-    def wait_for_batches(self, count: int) -> None:
-        """Wait until so many records more have come since the last time, one of them the group's own."""
-        enough = self._next + count
+    def wait_for_records(self, count: int) -> None:
+        """Wait until the group has got so many records more since the last look. Those of other groups, which other
+        tests write into the same partition at the same time, do not count."""
+        enough = self._unread_records() + count
 
         def have_come() -> bool:
-            if self._end() < enough:
-                return False
             self._look()
-            return bool(self._unread)
+            return self._unread_records() >= enough
 
-        until(have_come, "no more records of the group")
+        until(have_come, lambda: f"{self._unread_records()} of {enough} records of the group: {self._unread}")
+
+    def _unread_records(self) -> int:
+        return sum(map(len, self._unread))
 
     def _fetched(self) -> bytes:
         Topic = m.FetchRequest.Topic

@@ -60,7 +60,7 @@ class ShareCast(ConsumerCast):
             self.epochs[member] = answer.member_epoch
         self.note(what, answer)
         if changes:
-            self.log.wait_for_batches(changes)
+            self.log.wait_for_records(changes)
         return answer
 
     def join(self, what: str, member: str, *names: str, **fields: Any) -> Any:
