@@ -149,6 +149,46 @@ def test_which_of_eight_quotas_holds(same_throttling: Callable[[Script], None]) 
     same_throttling(script)
 
 
+def test_time_above_a_quota(same_throttling: Callable[[Script], None]) -> None:
+    def script(transcript: Transcript, quotas: Quotas) -> None:
+        topic = transcript.create()
+        for _ in range(2):
+            transcript.ask_quietly(kafka_requests.produce(topic, records(100)), 9)
+        name, probe = quotas.new_name(), quotas.new_name()
+        quotas.set("request_percentage", {client(name): 1e-9, client(probe): 1e-9})  # no request is so short
+        until(lambda: quotas.ask(probe, kafka_requests.metadata(topic), 9).throttle_time_ms > 0)
+
+        for what, request, version in (
+            ("Metadata", kafka_requests.metadata(topic), 9),
+            ("Produce", kafka_requests.produce(topic, records(10)), 9),
+            ("ListOffsets", kafka_requests.list_offsets(topic, -1), 5),
+            ("CreateTopics", kafka_requests.create_topics({"name": topic}), 7),
+            ("InitProducerId", kafka_requests.init_producer_id(), 4),
+        ):
+            throttle_ms = quotas.ask(name, request, version).throttle_time_ms
+            transcript.note(f"{what} above its quota: by the rate hours, and at most a window", throttle_ms)
+        fetched = quotas.ask(name, kafka_requests.fetch(topic, 0), 11)
+        transcript.note("Fetch above its quota", [fetched.throttle_time_ms, len(fetched.responses)])
+        with quotas.wire(name) as wire:
+            throttle_ms = wire.ask(kafka_requests.metadata(topic), 9).throttle_time_ms
+            asked = time.monotonic()
+            wire.ask(kafka_requests.metadata(topic), 9)
+            is_late = time.monotonic() - asked >= throttle_ms / 1_000 - 0.05
+        transcript.note("the next request of the connection waits", is_late)
+        answer = quotas.ask(quotas.new_name(), kafka_requests.metadata(topic), 9)
+        transcript.note("a Metadata of another client", answer.throttle_time_ms)
+        quotas.set("producer_byte_rate", {client(name): 1.0, client(probe): 1.0})
+        large = kafka_requests.produce(topic, records(20_000))
+        until(lambda: quotas.ask(probe, large, 9).throttle_time_ms > 1_000)
+        transcript.note("above two quotas the longer time counts", quotas.ask(name, large, 9).throttle_time_ms > 1_000)
+        quotas.set("producer_byte_rate", {client(name): None})
+        quotas.set("request_percentage", {client(name): 1e9})
+        until(lambda: not quotas.ask(name, kafka_requests.metadata(topic), 9).throttle_time_ms)
+        transcript.note("a larger quota holds at once", 0)
+
+    same_throttling(script)
+
+
 def test_partitions_above_a_quota(same_throttling: Callable[[Script], None]) -> None:
     def script(transcript: Transcript, quotas: Quotas) -> None:
         def create(name: str, partitions: int = 1, **options: Any) -> Any:
