@@ -67,7 +67,7 @@ from ..api.error_mapping import kafka_error
 from ..api.registry import handles
 from ..api.request_context import CloseConnection, Context
 from ..purgatory import Operation
-from ..replication.partition import Partition
+from ..replication.partition import Partition, check_topic_id
 from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..security.guarding import Call
 from ..security.permission_kinds import each, whole
@@ -245,6 +245,8 @@ def _checked(
     partition = replica_manager.partitions.get((name, data.index))  # type: ignore[call-overload]  # equal, and cheaper
     if partition is None:
         replica_manager.check_partition_exists(TopicPartition(name, data.index))
+    elif version >= TOPIC_IDS_SINCE:
+        check_topic_id(partition.log, topic.topic_id)
     records: memoryview = data.records  # type: ignore[assignment]  # decoded, they are a view; None is refused below
     validated = None
     if partition is not None and records is not None:

@@ -19,7 +19,6 @@ from ...protocol.errors import (
     OffsetOutOfRange,
     TopicAuthorizationFailed,
     UnknownLeaderEpoch,
-    UnknownTopicId,
 )
 from ...protocol.messages.fetch import READ_COMMITTED, FetchRequest
 from ...protocol.records.batch import MAGIC, MAGIC_AT, end_offset_of
@@ -28,7 +27,7 @@ from ...storage.config_key import MAX_LONG
 from ...storage.indexes.transaction_index import AbortedTransaction
 from ..api.error_mapping import kafka_error
 from ..settings.replica_selectors import RACK_AWARE
-from .partition import NO_EPOCH, Partition
+from .partition import NO_EPOCH, Partition, check_topic_id
 from .replica_selection import LEADER, preferred_replica
 
 if TYPE_CHECKING:
@@ -172,8 +171,8 @@ class FetchPartition:
             if followed is not None and not followed.knows_log_start:
                 raise NotLeaderOrFollower("this replica does not know yet what has been deleted while it was away")
             partition = followed or manager.leader_of(topic_partition)
-            if reader.names_topics_by_id and partition.log.topic_id != self.topic_id:
-                raise UnknownTopicId("this broker, which is cut off, has an earlier topic of that name")
+            if reader.names_topics_by_id:
+                check_topic_id(partition.log, self.topic_id)
             if asked.current_leader_epoch > NO_EPOCH:  # here, and here only, any negative number stands for none
                 partition.check_leader_epoch(asked.current_leader_epoch)
             if reader.is_follower:

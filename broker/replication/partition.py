@@ -13,6 +13,7 @@ from ...protocol.errors import (
     OffsetOutOfRange,
     PolicyViolation,
     UnknownLeaderEpoch,
+    UnknownTopicId,
 )
 from ...protocol.messages.delete_records import HIGH_WATERMARK
 from ...protocol.topics import TopicPartition
@@ -47,6 +48,13 @@ def check_leader_epoch(epoch: int, current: int) -> None:
     if epoch < current:
         raise FencedLeaderEpoch(f"leader epoch {epoch} ended; it is {current} now")
     raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun; it is {current}")
+
+
+def check_topic_id(partition_log: PartitionLog, topic_id: bytes) -> None:
+    """Raise UnknownTopicId unless the log is of the topic with this id. All brokers of a process share the controller.
+    So one that is cut off is asked by ids that it cannot know, and may have the log of an earlier topic of the name."""
+    if partition_log.topic_id != topic_id:
+        raise UnknownTopicId("this broker, which is cut off, has an earlier topic of that name")
 
 
 class PartitionHost(Protocol):

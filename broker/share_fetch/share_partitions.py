@@ -23,6 +23,7 @@ from ...protocol.topics import TopicPartition
 from ...storage.timestamp_search import batches_since
 from ..api.error_mapping import kafka_error
 from ..coordinators.background_writes import Writes
+from ..replication.partition import check_topic_id
 from ..settings.group_config import BY_DURATION, duration_ms
 from ..share_state.persister import NO_OFFSET, SharePartitionKey
 from .share_partition import Acknowledgement, Change, SharePartition
@@ -229,6 +230,7 @@ class SharePartitions:
         if led is None or not led.partition.is_served:
             topic = self._replica_manager.topic_name(key.topic_id)
             partition = self._replica_manager.leader_of(TopicPartition(topic, key.partition))
+            check_topic_id(partition.log, key.topic_id)
             led = self._by_key[key] = LedSharePartition(self, key, partition)
             self.writes.start(led.load())
         return led

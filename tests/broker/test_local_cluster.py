@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +17,16 @@ from kmini.broker.controller import elections, topics
 from kmini.broker.controller.reassignments import reassign
 from kmini.broker.local_cluster import LocalCluster
 from kmini.broker.network.memory_transport import MemoryTransport
+from kmini.broker.share_state.persister import SharePartitionKey
 from kmini.client import Client
 from kmini.client.address import parse_addresses
 from kmini.client.connection import Connection
 from kmini.client.produce import record
-from kmini.protocol.errors import KafkaError, RequestTimedOut, UnknownTopicId
-from kmini.protocol.messages import FetchRequest
+from kmini.protocol.errors import NONE, KafkaError, RequestTimedOut, UnknownTopicId
+from kmini.protocol.messages import FetchRequest, ProduceRequest
+from kmini.protocol.schema import Request
 from kmini.protocol.topics import TopicPartition
+from support.batches import Item, batch
 from support.broker.clusters import Clusters, broker_configs
 from support.broker.compacting_brokers import passes
 from support.until import until_async
@@ -63,12 +67,24 @@ async def fetched_by_id(cluster: LocalCluster, node_id: int) -> int:
         topic_id=cluster.controller.topics["t"].id,
         partitions=[FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)],
     )
+    answer = await asked_by_id(cluster, node_id, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]))
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+async def produced_by_id(cluster: LocalCluster, node_id: int, value: bytes) -> int:
+    """The error code that a producer with acks=1 gets from this broker."""
+    part = ProduceRequest.Topic.Partition(index=0, records=batch([Item(value=value)]))
+    topic = ProduceRequest.Topic(topic_id=cluster.controller.topics["t"].id, partition_data=[part])
+    answer = await asked_by_id(cluster, node_id, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+async def asked_by_id(cluster: LocalCluster, node_id: int, request: Request) -> Any:
     connection = await Connection.open(parse_addresses(cluster.brokers[node_id].address)[0])
     try:
-        answer = await connection.send(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), version=13)
+        return await connection.send(request, version=13)
     finally:
         await connection.close()
-    return int(answer.responses[0].partitions[0].error_code)
 
 
 def ends(cluster: LocalCluster) -> list[int]:
@@ -323,6 +339,25 @@ async def test_a_broker_that_was_away_has_nothing_of_a_deleted_topic_for_the_nex
     async with client(cluster) as ours:
         assert [found.value async for found in ours.consume({T0: 0}, until={T0: 1})] == [b"new"]
     assert cluster.controller.deleted_topics(away) == {}
+
+
+async def test_a_leader_that_is_cut_off_takes_and_shares_no_records_of_the_next_topic_of_the_name(
+    start: Callable[..., Awaitable[tuple[LocalCluster, MovableClock]]],
+) -> None:
+    cluster, clock = await start()
+    create(cluster)
+    away = leader(cluster).node_id
+    assert await produced_by_id(cluster, away, b"of the deleted topic") == NONE
+    await cluster.cut_off(away)
+    await clock.advance(9_000, liveness=True)
+    topics.delete(cluster.brokers[away % 3 + 1], "t")
+    create(cluster)
+    assert await produced_by_id(cluster, away, b"new") == UnknownTopicId.code
+    assert cluster.brokers[away].logs.logs[T0].log_end_offset == 1
+    with pytest.raises(UnknownTopicId):
+        cluster.brokers[away].services.share_partitions.open(
+            SharePartitionKey("group", cluster.controller.topics["t"].id, 0)
+        )
 
 
 async def test_a_log_that_lost_its_topic_id_with_the_power_is_not_taken_for_one_of_the_next_topic_of_its_name(
