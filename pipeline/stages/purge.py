@@ -319,11 +319,13 @@ class PurgeThread:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the thread; return when a purge that has begun is done."""
+    def stop(self, *, within_s: float) -> None:
+        """Purge a last time, and end the thread. One that still waits for brokers after `within_s` is left behind."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(within_s)
+            if self._thread.is_alive():
+                log.warning("the last purge has not ended after %g s: the next run purges first", within_s)
 
     def _run(self) -> None:
         pause_s = CHECK_EVERY_S
@@ -333,6 +335,10 @@ class PurgeThread:
             except Exception:  # a bug here must not stop a stream
                 log.exception("a purge failed")
                 self._stop.wait(FIRST_PAUSE_S)
+        try:
+            self._purger.purge(at_once=True)
+        except Exception:
+            log.exception("the last purge failed")
 
 
 def _explained(outcome: DeletedRecords) -> str:

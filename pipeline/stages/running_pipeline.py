@@ -45,8 +45,13 @@ REPORT_EVERY_S = 1.0
 """Seconds between two calls of a watcher."""
 LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
 """Options of Spark's Kafka source that limit a micro-batch."""
-FINISH_BATCH_S = 10.0
-"""Seconds that a stopped stage may take to finish its micro-batch; a batch that is cut off runs again later."""
+FINISH_BATCHES_S = 10.0
+"""Seconds that stopped stages may take to finish their micro-batches; a batch that is cut off runs again later."""
+END_STAGES_S = 10.0
+"""Seconds after that in which Spark may end the stages. One whose brokers do not answer takes a minute to close its
+client. It processes nothing more, and is left behind."""
+LAST_PURGE_S = 10.0
+"""Seconds that the last purge may take. What it leaves, the next run purges first."""
 
 
 REFUSALS = (AdminError, CheckpointInUseError, CheckpointError, RegistryError, TopicOwnedError, TopicRefusedError)
@@ -203,20 +208,20 @@ class Running:
         return self._purger.purge(at_once=True) if self._purger else 0
 
     def stop(self, *, finishes_batches: bool = True) -> None:
-        """Stop the stages, upstream first, purge what they committed, and release the checkpoints. A stage that
-        `finishes_batches` has `FINISH_BATCH_S` for the micro-batch in progress. A second call does nothing."""
+        """Stop the stages, upstream first, purge what they committed, and release the checkpoints, in about half a
+        minute at most. With `finishes_batches` the stages have `FINISH_BATCHES_S` for the micro-batches in progress. A
+        second call does nothing."""
         self._waiting = []
         self._stops_writing.set()
+        finished_by = time.monotonic() + (FINISH_BATCHES_S if finishes_batches else 0)
         for stage in self._stages:
             query = self._queries.get(stage.name)
             if query is not None and query.isActive:
-                if finishes_batches:
-                    _let_it_finish(query)
-                query.stop()
+                _let_it_finish(query, finished_by)
+                _end(stage, query, finished_by + END_STAGES_S)
         if self._thread is not None:
-            self._thread.stop()
+            self._thread.stop(within_s=LAST_PURGE_S)
             self._thread = None
-            self.purge_now()
         locks, self._locks = self._locks, []
         for lock in locks:
             lock.release()
@@ -523,15 +528,30 @@ def _is_busy(query: StreamingQuery) -> bool:
     return bool(status["isTriggerActive"] or status["isDataAvailable"])
 
 
-def _let_it_finish(query: StreamingQuery) -> None:
-    """Return between two micro-batches, or after `FINISH_BATCH_S`."""
-    deadline = time.monotonic() + FINISH_BATCH_S
+def _let_it_finish(query: StreamingQuery, deadline: float) -> None:
+    """Return between two micro-batches, or at the deadline, in the time of `time.monotonic`."""
     first = query.lastProgress
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         last = query.lastProgress
         if last is not None and (first is None or last["batchId"] != first["batchId"]):
             return
         time.sleep(0.02)
+
+
+def _end(stage: Stage, query: StreamingQuery, deadline: float) -> None:
+    """Stop a query. Return when it has ended, or at the deadline, in the time of `time.monotonic`."""
+
+    def stop() -> None:
+        try:
+            query.stop()
+        except Exception as error:
+            log.warning("%s was not stopped: %s", stage, reason(str(error)))
+
+    ending = threading.Thread(target=stop, name="kmini-stop", daemon=True)
+    ending.start()
+    ending.join(max(deadline - time.monotonic(), 0))
+    if ending.is_alive():
+        log.warning("%s is left behind: Spark did not end it within %g s", stage, END_STAGES_S)
 
 
 PYTHON_ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)

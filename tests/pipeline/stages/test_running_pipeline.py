@@ -43,7 +43,7 @@ def test_a_stage_that_raises_stops_the_others_upstream_first(
     stopped: list[str] = []
     let_it_finish = running_module._let_it_finish
     monkeypatch.setattr(
-        running_module, "_let_it_finish", lambda query: (stopped.append(query.name), let_it_finish(query))
+        running_module, "_let_it_finish", lambda query, by: (stopped.append(query.name), let_it_finish(query, by))
     )
     cluster.send("in", "good")
     running = pipeline.start(spark=spark)
@@ -111,7 +111,7 @@ def test_a_stop_ends_a_run_in_order(
 ) -> None:
     cluster.create("in", "between", "out")
     stopped: list[str] = []
-    monkeypatch.setattr(running_module, "_let_it_finish", lambda query: stopped.append(query.name))
+    monkeypatch.setattr(running_module, "_let_it_finish", lambda query, _: stopped.append(query.name))
     pipeline = piped(Stage("t", same, reads="between", writes="out"), Stage("s", same, reads="in", writes="between"))
     stop = threading.Event()
     told: list[Any] = []

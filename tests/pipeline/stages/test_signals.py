@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kmini import Broker
 from kmini.pipeline import Stage
 from kmini.pipeline.session import connector_jars
+from kmini.pipeline.stages.running_pipeline import END_STAGES_S, FINISH_BATCHES_S, LAST_PURGE_S
 from kmini.pipeline.stages.signals import Signals
 from support.pipeline_cluster import WITHIN_S, Cluster, same
 from support.until import until
@@ -77,23 +80,35 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def program(need_spark: None, cluster: Cluster, tmp_path: Path) -> Start:
-    """Start a program that calls `Pipeline.run`, by Python or by spark-submit."""
-    cluster.create("in", "out")
+def launch(need_spark: None, tmp_path: Path) -> Iterator[Start]:
+    """Start a program that calls `Pipeline.run` with these brokers, by Python or by spark-submit."""
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    started = []
 
-    def start(launcher: str = "python") -> subprocess.Popen[str]:
+    def start(servers: str, launcher: str = "python") -> subprocess.Popen[str]:
         words = [sys.executable]
         if launcher == "spark-submit":
             jars = ",".join(map(str, connector_jars()))
             words = [str(Path(sys.executable).with_name(launcher)), "--master", "local[2]", "--jars", jars]
-        words += [str(file), cluster.kafka.bootstrap_servers, str(tmp_path)]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(words, text=True, env=environment, cwd=tmp_path, **pipes)
+        words += [str(file), servers, str(tmp_path)]
+        process = subprocess.Popen(words, text=True, env=environment, cwd=tmp_path, **pipes)
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def program(launch: Start, cluster: Cluster) -> Start:
+    """Start the program with two topics of the cluster."""
+    cluster.create("in", "out")
+    return partial(launch, cluster.kafka.bootstrap_servers)
 
 
 @pytest.mark.programs
@@ -133,6 +148,19 @@ def test_a_program_whose_pipeline_starts_ends_by_a_signal_without_a_word_of_fail
         stdout, stderr = process.communicate(timeout=WITHIN_S)
     assert (process.returncode, stdout) == (0, "ends\n"), stderr
     assert "was stopped while it started" in stderr
+    assert "Traceback" not in stderr
+
+
+@pytest.mark.soak
+def test_a_program_whose_brokers_are_gone_ends_by_a_signal(launch: Start) -> None:
+    """Spark's clients wait for brokers for a minute each, and the stages are stopped one after the other."""
+    with Broker(topics=["in", "out"]) as broker:
+        broker.topic("in").produce(b"a")
+        process = launch(broker.bootstrap_servers)
+        until(lambda: broker.topic("out").records(), "the record", timeout_s=WITHIN_S)
+    process.send_signal(signal.SIGTERM)
+    stdout, stderr = process.communicate(timeout=FINISH_BATCHES_S + END_STAGES_S + LAST_PURGE_S + 15)
+    assert (process.returncode, stdout) == (0, "begins\nends\n"), stderr
     assert "Traceback" not in stderr
 
 
