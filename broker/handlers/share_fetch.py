@@ -75,7 +75,7 @@ async def share_fetch(request: ShareFetchRequest, context: Context) -> Answer:
         acquired = await _wait(request, wanted, wishes, context)
     for led, got in acquired.items():
         services.metrics.fetched(led.partition.topic_partition.topic, len(got.records))
-    errors.update({led.key: led.error for led in wanted if led.error is not None})
+    errors.update({led.key: led.error for led in wanted if led.error is not None and led not in acquired})
     outcomes = {key: await waits for key, waits in acknowledged.items()}
     if request.share_session_epoch == FINAL_EPOCH:
         services.share_sessions.end(session)

@@ -52,7 +52,7 @@ class DelayedShareFetch(Operation):
     def is_complete(self) -> bool:
         missing_bytes = max(self._min_bytes, 1)
         for led in self._wanted:
-            if led.error is not None or not led.partition.is_served:
+            if led.error is not None:
                 return True
             missing_bytes -= _bytes_to_acquire(led)
             if missing_bytes <= 0:
@@ -75,7 +75,7 @@ class SessionLimit(Operation):
 
 def acquire_all(wanted: Sequence[LedSharePartition], wishes: Wishes) -> dict[LedSharePartition, Acquired]:
     """Acquire records of the partitions, in order. Those that have some share the bytes evenly."""
-    ready = [led for led in wanted if led.error is None and led.partition.is_served and _bytes_to_acquire(led) > 0]
+    ready = [led for led in wanted if led.error is None and _bytes_to_acquire(led) > 0]
     acquired: dict[LedSharePartition, Acquired] = {}
     left = wishes.max_records
     for led in ready:

@@ -46,8 +46,7 @@ class LedSharePartition:
         self.partition = partition
         self.window: SharePartition | None = None
         """The records in flight; None until the state is read."""
-        self.error: KafkaError | None = None
-        """Why nothing can be acquired."""
+        self._error: KafkaError | None = None
         self._owner = owner
         self._timer: Timer | None = None
         self._is_closed = False
@@ -56,6 +55,13 @@ class LedSharePartition:
     def config(self) -> GroupConfig:
         """The settings of the group."""
         return self._owner.settings(self.key.group_id)
+
+    @property
+    def error(self) -> KafkaError | None:
+        """Why nothing can be acquired any more."""
+        if self._error is None and (self._is_closed or not self.partition.is_served):
+            return NotLeaderOrFollower(f"another leader or state has taken the place of {self.key}")
+        return self._error
 
     # --- the state
 
@@ -73,7 +79,7 @@ class LedSharePartition:
 
     def fail(self, error: KafkaError) -> None:
         """Answer members with this error. The next fetch begins anew."""
-        self.error = error
+        self._error = error
         self._owner.drop(self)
 
     def _first_offset(self) -> int:
@@ -182,7 +188,7 @@ class LedSharePartition:
             log.warning("%s: the end of a lock could not be stored: %s", self.key, error)
 
     def close(self) -> None:
-        """Let no lock end any more."""
+        """Let nothing be acquired, and no lock end any more."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kmini.broker.clock import MovableClock
@@ -109,3 +111,22 @@ async def test_no_state_is_deleted_for_a_snapshot_that_followers_do_not_have(clu
     await until_async(lambda: cluster.state(place).leader not in (-1, leader))
     other = cluster.brokers[cluster.state(place).leader]
     assert [*(await other.services.persister.read(key, 0)).runs] == done
+
+
+async def test_a_fetch_that_waits_is_answered_at_once_when_another_broker_leads(clusters: Clusters) -> None:
+    cluster = await clusters.start(3)
+    topics.create(cluster.brokers[1], "t", partitions=1, replication_factor=3)
+    topics.create_missing(cluster.brokers[1], SHARE_GROUP_STATE)
+    await until_async(lambda: is_whole(cluster))
+    former = cluster.brokers[cluster.state(RECORDS).leader]
+    await former.services.persister.initialize(SharePartitionKey("g", cluster.controller.topics["t"].id, 0), 1, 0)
+    readers = ShareReaders(former)
+    readers.append(1)
+    assert (await readers.fetch("m", max_wait_ms=60_000)).acquired == [(0, 0, 1)]
+    for other in {*cluster.brokers.values()} - {former}:  # their fetches wait there, too
+        await other.replica_manager.fetcher_manager.hold()
+    await until_async(lambda: len(former.purgatory) == 0)
+    waiting = asyncio.ensure_future(readers.fetch("m", max_wait_ms=600_000))
+    await until_async(lambda: len(former.purgatory) == 1)
+    cluster.move_leader(RECORDS, former.node_id % 3 + 1)
+    assert (await waiting).error == "NOT_LEADER_OR_FOLLOWER"
