@@ -7,6 +7,7 @@ member of the group has gone from this broker.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -50,6 +51,9 @@ class LedSharePartition:
         self._owner = owner
         self._timer: Timer | None = None
         self._is_closed = False
+        self._storing = asyncio.Lock()
+        """Held while a change is written. A write that is tried again would come after a later one, and put back where
+        the window begins and how much of it is done."""
 
     @property
     def config(self) -> GroupConfig:
@@ -102,14 +106,15 @@ class LedSharePartition:
         if not change:
             return
         try:
-            await self._owner.persister.write(
-                self.key,
-                state_epoch=window.state_epoch,
-                leader_epoch=self.partition.leader_epoch,
-                start_offset=window.start_offset,
-                delivery_complete_count=window.complete_count,
-                runs=[record.run for record in change],
-            )
+            async with self._storing:
+                await self._owner.persister.write(
+                    self.key,
+                    state_epoch=window.state_epoch,
+                    leader_epoch=self.partition.leader_epoch,
+                    start_offset=window.start_offset,
+                    delivery_complete_count=window.complete_count,
+                    runs=[record.run for record in change],
+                )
         except Exception as failure:
             error = kafka_error(failure, f"writing the state of {self.key}")
             if isinstance(error, (FencedLeaderEpoch, FencedStateEpoch, InvalidRequest, UnknownTopicOrPartition)):

@@ -29,6 +29,15 @@ def test_a_failure_may_need_nothing() -> None:
     assert (found.steps, found.actors) == ((), ())
 
 
+def test_what_fails_in_another_way_is_not_the_shorter_history() -> None:
+    def fails(_: int, steps: Sequence[int], actors: Sequence[str]) -> str | None:
+        return f"t-0 offset {len(steps)} is gone\nin the history" if 3 in steps else "the group does not settle"
+
+    found = shortest(7, fails)
+    assert found is not None
+    assert (found.steps, found.actors, found.error) == ((3,), (), "t-0 offset 1 is gone\nin the history")
+
+
 def test_a_history_that_does_not_fail_has_no_shortest_one() -> None:
     assert shortest(7, needs({STEPS + 1}, {ACTORS[0]})) is None  # type: ignore[arg-type]
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import pytest
+
+from kmini.broker.share_state.persister import PAUSE_MS, SharePartitionKey
+from kmini.protocol.errors import CoordinatorLoadInProgress
 from support.broker.share_readers import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareReaders
+from support.until import until_async
 
 LOCK_MS = 30_000
 
@@ -214,3 +221,27 @@ async def test_a_fetch_of_no_records_and_a_nameless_group_do_no_harm(lab: ShareR
     assert (await lab.fetch(max_records=0, max_wait_ms=1 << 30)).acquired == []
     assert await lab.initialize("") == "INVALID_REQUEST"
     assert await lab.initialize("g" * 40_000) == "INVALID_REQUEST"
+
+
+async def test_a_change_whose_write_is_tried_again_does_not_undo_a_later_one(
+    lab: ShareReaders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.append(1, 1)
+    await lab.fetch("m", max_records=1)
+    await lab.fetch("n", max_records=1)
+    coordinator = lab.broker.share_coordinator
+    write, refused = coordinator.write, []
+
+    async def refuse_once(key: SharePartitionKey, **fields: Any) -> None:
+        if not refused:
+            refused.append(key)
+            raise CoordinatorLoadInProgress("the state is being loaded")
+        await write(key, **fields)
+
+    monkeypatch.setattr(coordinator, "write", refuse_once)
+    first = asyncio.ensure_future(lab.acknowledge("m", (0, 0, ACCEPT)))
+    second = asyncio.ensure_future(lab.acknowledge("n", (1, 1, ACCEPT)))
+    await until_async(lambda: refused)
+    await lab.advance(PAUSE_MS)
+    assert (await first, await second) == ("NONE", "NONE")
+    assert lab.updates()[-1] == (1, 1, [(1, 1, 2, 1)])

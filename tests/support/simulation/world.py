@@ -180,8 +180,9 @@ class World:
         }
 
     def check_deleted(self, partition: TopicPartition, low: int, replicas: set[tuple[int, int, int]]) -> None:
-        """None of these has what is below an acknowledged low watermark. Raises Violation."""
+        """None of these has what is below an acknowledged low watermark. Raises Violation. A log that holds nothing may
+        begin earlier: the disk of a follower failed while it made room for the batch that the log start lies in."""
         offsets = self.cluster.replica_offsets(partition)
         for node_id, *_ in replicas:
-            if node_id in offsets and offsets[node_id].log_start_offset < low:
+            if node_id in offsets and offsets[node_id].log_start_offset < min(low, offsets[node_id].log_end_offset):
                 raise Violation(f"{partition}: {low} is the low watermark; {node_id} is at {offsets[node_id]}")
