@@ -167,9 +167,18 @@ class Member(Actor):
 
 
 class StreamsMember(Member):
-    """Of a streams group. A task is a partition of the only topic that is read."""
+    """Of a streams group. A task is a partition of the only topic that is read. A member is told its tasks once, as in
+    Apache Kafka: one that did not get the answer begins anew."""
 
     group, version = STREAMS_GROUP, 0
+
+    async def _heartbeat(self, request: Any) -> Any:
+        try:
+            return await super()._heartbeat(request)
+        except KafkaError:
+            if self._epoch:
+                self._forget()
+            raise
 
     def _request(self, epoch: int) -> StreamsGroupHeartbeatRequest:
         owned = [TaskIds(subtopology_id=SUBTOPOLOGY, partitions=sorted(self._owned))]

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import logging
 import random
+import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
@@ -37,6 +38,8 @@ from support.simulation.record_actors import Deleter, Producer, Reader, Transact
 from support.simulation.share_actors import Shared, ShareMember, check_shared
 from support.simulation.world import TOPIC, Violation, World
 
+MOST_PROCESSOR_S = 120
+"""Seconds of processor time that a history may take: a hundred times the usual."""
 STEPS = 40
 """Steps of the nemesis in a history."""
 CALM_S = 60
@@ -124,14 +127,34 @@ def play(seed: int, *, steps: Collection[int] | None = None, actors: Collection[
         world = made
 
     try:
-        with _unexpected() as unexpected:
+        with _unexpected() as unexpected, _within_processor_time():
             outcome = simulate(seed, lambda: _play(seed, steps, actors, meet))
         if unexpected:
             raise Violation("a broker has logged an exception:\n" + "\n".join(unexpected))
         return outcome
-    except Exception as error:
+    except (Exception, TakesTooLong) as error:
         history = "" if world is None else str(world.history)
         raise Violation(f"{error!r}\nin the history of seed {seed}:\n{history}") from error
+
+
+class TakesTooLong(KeyboardInterrupt):
+    """A history takes more processor time than `MOST_PROCESSOR_S`. (A loop of asyncio ends by no other exception.)"""
+
+
+@contextlib.contextmanager
+def _within_processor_time() -> Iterator[None]:
+    """Raise TakesTooLong in what goes round while simulated time stands still."""
+
+    def end(*_: object) -> None:
+        raise TakesTooLong(f"more than {MOST_PROCESSOR_S} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_PROCESSOR_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @contextlib.contextmanager
