@@ -136,6 +136,22 @@ DEFECTS = (
         ("tests/storage/producers/test_producer_state.py",),
     ),
     Defect(
+        "share_state_write_overtakes_another",
+        "Changes of a share partition are stored in their order, also where a write is tried again.",
+        "share_partitions.py",
+        "async with self._storing:",
+        "if True:",
+        ("tests/broker/share_fetch/test_share_partitions.py",),
+    ),
+    Defect(
+        "cut_off_leader_appends_to_a_deleted_topic",
+        "A Produce by topic id is refused by a leader that has the log of an earlier topic of that name.",
+        "produce.py",
+        "elif version >= TOPIC_IDS_SINCE:",
+        "elif False:",
+        ("tests/broker/test_local_cluster.py",),
+    ),
+    Defect(
         "share_state_goes_below_a_snapshot_that_is_not_replicated",
         "The coordinator of share groups deletes records below a snapshot that is below the high watermark.",
         "share_coordinator.py",
@@ -454,8 +470,8 @@ DEFECTS = (
     Defect(
         "broker_that_is_cut_off_knows_the_ids_of_new_topics",
         "A fetch by the id of a topic is not served from the log of another one of its name.",
-        "fetch_partition.py",
-        "if reader.names_topics_by_id and partition.log.topic_id != self.topic_id:",
+        "partition.py",
+        "if partition_log.topic_id != topic_id:",
         "if False:",
         ("tests/broker/test_local_cluster.py",),
     ),
