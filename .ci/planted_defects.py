@@ -139,8 +139,8 @@ DEFECTS = (
         "share_state_write_overtakes_another",
         "Changes of a share partition are stored in their order, also where a write is tried again.",
         "share_partitions.py",
-        "async with self._storing:",
-        "if True:",
+        "async with self._state_lock: if self._is_closed:",
+        "if True:\n                if self._is_closed:",
         ("tests/broker/share_fetch/test_share_partitions.py",),
     ),
     Defect(

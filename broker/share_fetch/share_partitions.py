@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from ...protocol.errors import (
     FencedLeaderEpoch,
@@ -51,9 +52,9 @@ class LedSharePartition:
         self._owner = owner
         self._timer: Timer | None = None
         self._is_closed = False
-        self._storing = asyncio.Lock()
-        """Held while a change is written. A write that is tried again would come after a later one, and put back where
-        the window begins and how much of it is done."""
+        self._state_lock = owner.state_lock(key)
+        """Held while the state is read or a change is written. A write that is tried again would come after a later
+        one, and put back where the window begins and how much of it is done."""
 
     @property
     def config(self) -> GroupConfig:
@@ -72,7 +73,8 @@ class LedSharePartition:
     async def load(self) -> None:
         """Read the state."""
         try:
-            state = await self._owner.persister.read(self.key, self.partition.leader_epoch)
+            async with self._state_lock:
+                state = await self._owner.persister.read(self.key, self.partition.leader_epoch)
             start_offset = state.start_offset
             if start_offset == NO_OFFSET:
                 start_offset = self._first_offset()
@@ -106,7 +108,9 @@ class LedSharePartition:
         if not change:
             return
         try:
-            async with self._storing:
+            async with self._state_lock:
+                if self._is_closed:  # another one may have the state, and be in the same leader epoch
+                    raise NotLeaderOrFollower(f"another one has taken the place of {self.key}")
                 await self._owner.persister.write(
                     self.key,
                     state_epoch=window.state_epoch,
@@ -215,12 +219,17 @@ class SharePartitions:
         self.now_ms = self._clock.now_ms
         self.liveness_ms = self._clock.liveness_ms
         self._by_key: dict[SharePartitionKey, LedSharePartition] = {}
+        self._state_locks: WeakValueDictionary[SharePartitionKey, asyncio.Lock] = WeakValueDictionary()
         replica_manager.add_listener(self)
 
     @property
     def max_decompressed_bytes(self) -> int:
         """Bytes to which a batch may be decompressed."""
         return self._replica_manager.config.current.kmini_max_decompressed_message_bytes
+
+    def state_lock(self, key: SharePartitionKey) -> asyncio.Lock:
+        """The lock of a state. Who takes the place of a share partition waits for what that still writes."""
+        return self._state_locks.setdefault(key, asyncio.Lock())
 
     def call_at(self, due_ms: int, callback: Callable[[], None]) -> Timer:
         """Call back at a time of liveness."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kmini.broker.share_fetch.share_partition import Acknowledgement
 from kmini.broker.share_state.persister import PAUSE_MS, SharePartitionKey
-from kmini.protocol.errors import CoordinatorLoadInProgress
+from kmini.protocol.errors import CoordinatorLoadInProgress, NotLeaderOrFollower
 from support.broker.share_readers import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareReaders
 from support.until import until_async
 
@@ -245,3 +246,15 @@ async def test_a_change_whose_write_is_tried_again_does_not_undo_a_later_one(
     await lab.advance(PAUSE_MS)
     assert (await first, await second) == ("NONE", "NONE")
     assert lab.updates()[-1] == (1, 1, [(1, 1, 2, 1)])
+
+
+async def test_a_share_partition_whose_place_was_taken_writes_nothing_more(lab: ShareReaders) -> None:
+    lab.append(1)
+    await lab.fetch()
+    share_partitions, written = lab.broker.services.share_partitions, lab.updates()
+    former = share_partitions.open(SharePartitionKey("g", lab.topic_id, 0))
+    share_partitions.drop(former)
+    with pytest.raises(NotLeaderOrFollower):
+        await former.acknowledge("m", [Acknowledgement(0, 0, [ACCEPT])])
+    assert lab.updates() == written
+    assert (await lab.fetch("n", max_wait_ms=60_000)).acquired == [(0, 0, 1)]

@@ -3,11 +3,13 @@ what they are promised: each partition has one owner."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 from kmini.client.errors import check
 from kmini.protocol.errors import (
+    CoordinatorLoadInProgress,
     FencedInstanceId,
     FencedMemberEpoch,
     GroupIdNotFound,
@@ -281,7 +283,7 @@ class ClassicMember(Actor):
         return response
 
     async def _heartbeat(self) -> None:
-        sent_s = self.world.now_s()
+        sent_s, is_blind = self.world.now_s(), self._is_coordinator_loading()
         await self._ask(
             HeartbeatRequest(
                 group_id=CLASSIC_GROUP,
@@ -291,7 +293,20 @@ class ClassicMember(Actor):
             ),
             3,
         )
-        self._claim(sent_s + OWNED_S)
+        if not is_blind:
+            self._claim(sent_s + OWNED_S)
+
+    def _is_coordinator_loading(self) -> bool:
+        """Whether the coordinator answers heartbeats without knowing the group, as Apache Kafka's does."""
+        broker = self.world.cluster.brokers.get(self.coordinator(CONSUMER_OFFSETS, CLASSIC_GROUP))
+        if broker is None:
+            return False
+        with contextlib.suppress(NotCoordinator):
+            try:
+                broker.services.groups.store.topic.partition_of(CLASSIC_GROUP)
+            except CoordinatorLoadInProgress:
+                return True
+        return False
 
     async def _join(self) -> None:
         joined = await self._ask(self._joining(), 3 if self._instance_id is None else 5, JOIN_S)

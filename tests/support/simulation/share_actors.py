@@ -47,7 +47,8 @@ class Shared:
         self.unanswered = 0
         """Fetches whose answer did not come: the broker counts their records as delivered."""
         self.lags = dict.fromkeys(partitions, -1)
-        """As the group's coordinator tells them."""
+        """As the group's coordinator tells them, without records that were deleted since its state was written: they
+        count until the next write."""
         self._place = 0
 
     def now(self) -> int:
@@ -158,7 +159,9 @@ class ShareMember(Actor):
         for topic in group.topics:
             for answered in topic.partitions:
                 check(answered.error_code, answered.error_message)
-                self._shared.lags[TopicPartition(topic.topic_name, answered.partition_index)] = answered.lag
+                partition = TopicPartition(topic.topic_name, answered.partition_index)
+                deleted = self.world.promises.low_watermark[partition] - answered.start_offset
+                self._shared.lags[partition] = max(answered.lag - max(deleted, 0), min(answered.lag, 0))
 
     # --- records
 
