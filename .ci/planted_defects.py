@@ -136,6 +136,14 @@ DEFECTS = (
         ("tests/storage/producers/test_producer_state.py",),
     ),
     Defect(
+        "checkpoint_says_more_than_a_truncation_leaves",
+        "The recovery point is lowered in the checkpoint before a log is truncated below it.",
+        "log_cleaner.py",
+        "if partition_log is not None and partition_log.lower_recovery_point(offset):",
+        "if False:",
+        ("tests/broker/test_log_cleaner.py",),
+    ),
+    Defect(
         "share_state_write_overtakes_another",
         "Changes of a share partition are stored in their order, also where a write is tried again.",
         "share_partitions.py",

@@ -51,6 +51,7 @@ class LogCleaner:
         self._clock = clock
         self._logs = logs
         self._changed = maintenance.offsets_changed
+        self._recovery_point_checkpoint = maintenance.recovery_point_checkpoint
         """Called with every partition whose log has left work for other parts of the broker."""
         self._threads = 0
         self._executor: ThreadPoolExecutor | None = None
@@ -295,9 +296,14 @@ class LogCleaner:
         fully: bool = False,
     ) -> None:
         """Drop what is at or beyond `offset`, as a follower that parted from its leader must; `fully`: drop all, and go
-        on there. Nothing happens unless it `is_wanted` when the cleaner has let go of the log. KafkaStorageError."""
+        on there. Nothing happens unless it `is_wanted` when the cleaner has let go of the log. KafkaStorageError,
+        OSError."""
         async with self.paused(partition):
             partition_log = self._logs.get(partition)
+            if partition_log is not None and partition_log.lower_recovery_point(offset):
+                # First: if the power failed amid the truncation, nobody would look at what is below the former one.
+                await self._recovery_point_checkpoint.write()
+                partition_log = self._logs.get(partition)
             if partition_log is None or (is_wanted is not None and not is_wanted()):
                 return
             if fully:

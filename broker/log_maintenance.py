@@ -39,11 +39,12 @@ class LogMaintenance:
         """The periodic tasks that skip their runs until something changes."""
         self.log_start_checkpoint = CheckpointWriter(logs.log_start_offsets, logs.write_log_start_offsets)
         """The checkpoint of log start offsets: DeleteRecords is answered when it is written."""
-        recovery_points = self._writer(filenames.RECOVERY_POINT_CHECKPOINT, logs.recovery_points)
+        self.recovery_point_checkpoint = self._writer(filenames.RECOVERY_POINT_CHECKPOINT, logs.recovery_points)
+        """The checkpoint of recovery points: a log is truncated below its own when it is written."""
         high_watermarks = self._writer(filenames.HIGH_WATERMARK_CHECKPOINT, logs.high_watermarks)
         later = partial(Deferred, clock)
         self._high_watermarks = later("the high watermark checkpoint", high_watermarks.write)
-        self._recovery_points = later("the recovery point checkpoint", recovery_points.write)
+        self._recovery_points = later("the recovery point checkpoint", self.recovery_point_checkpoint.write)
         self._start_offsets = later("the log start offset checkpoint", self.log_start_checkpoint.write)
         self._deletions = later("the deletion of files", self._delete_files)
         self._listeners: list[Callable[[TopicPartition], None]] = []

@@ -341,6 +341,13 @@ class PartitionLog:
         self.producers.on_log_start_raised(offset)
         return True
 
+    def lower_recovery_point(self, offset: int) -> bool:
+        """Note that the log is to be truncated to `offset`; return whether its recovery point was above that."""
+        is_above = self._disk.recovery_point > offset
+        if is_above:
+            self._disk.on_truncation(offset)
+        return is_above
+
     def truncate_to(self, offset: int) -> bool:
         """Drop the records at or beyond `offset`, for a follower that diverged; return whether there were any.
 

@@ -304,6 +304,24 @@ async def test_truncation_waits_for_the_pass_to_end_and_lowers_the_checkpoint(st
     assert broker.cleaner.schedule.states[P] is State.IDLE
 
 
+async def test_the_checkpoint_says_no_more_than_is_there_before_a_log_is_truncated(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await start()
+    put(broker, ("a", "1"), ("b", "1"))
+    log = broker.logs.logs[P]
+    log.flush()
+    await broker.maintenance.recovery_point_checkpoint.write()
+    checkpoint = Path(broker.logs.directory) / "recovery-point-offset-checkpoint"
+    assert checkpoint.read_text().endswith("profiles 0 2\n")
+    said = []
+    monkeypatch.setattr(type(log), "truncate_to", lambda _, offset: said.append((offset, checkpoint.read_text())))
+    await broker.cleaner.truncate(P, 1)
+    ((offset, text),) = said
+    assert offset == 1
+    assert text.endswith("profiles 0 1\n")
+
+
 async def test_what_is_paused_is_compacted_when_the_pause_ends(start: Any) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))

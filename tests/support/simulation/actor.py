@@ -15,6 +15,7 @@ from kmini.client.errors import check
 from kmini.protocol.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
+    InvalidReplicationFactor,  # while no broker is live
     KafkaError,
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
@@ -92,7 +93,7 @@ class Actor:
                 raise
             except KafkaError as error:
                 self._leaders.clear()
-                if not error.retriable and not isinstance(error, ConcurrentTransactions):
+                if not error.retriable and not isinstance(error, (ConcurrentTransactions, InvalidReplicationFactor)):
                     raise Violation(f"{self.name}: {what}: {error!r}") from error
                 calm_since_s = self.world.calm_since_s
                 if calm_since_s is not None and self.world.now_s() > max(began_s, calm_since_s) + GIVE_UP_S:
