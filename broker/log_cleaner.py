@@ -301,7 +301,7 @@ class LogCleaner:
         async with self.paused(partition):
             partition_log = self._logs.get(partition)
             if partition_log is not None and partition_log.lower_recovery_point(offset):
-                # First: if the power failed amid the truncation, nobody would look at what is below the former one.
+                # First: after a power loss amid the truncation, recovery would not verify batches below the former one.
                 await self._recovery_point_checkpoint.write()
                 partition_log = self._logs.get(partition)
             if partition_log is None or (is_wanted is not None and not is_wanted()):

@@ -228,7 +228,7 @@ class SharePartitions:
         return self._replica_manager.config.current.kmini_max_decompressed_message_bytes
 
     def state_lock(self, key: SharePartitionKey) -> asyncio.Lock:
-        """The lock of a state. Who takes the place of a share partition waits for what that still writes."""
+        """The lock of a state: one that is opened anew is read after the last write of the former share partition."""
         return self._state_locks.setdefault(key, asyncio.Lock())
 
     def call_at(self, due_ms: int, callback: Callable[[], None]) -> Timer:

@@ -74,6 +74,13 @@ def records(size: int) -> bytes:
     return batch([Item(value=bytes(size))])
 
 
+def waits(wire: Wire, topic: str, throttle_ms: int) -> bool:
+    """Whether the next request of a connection is answered only when it has been muted for so long."""
+    asked = time.monotonic()
+    wire.ask(kafka_requests.metadata(topic), 9)
+    return time.monotonic() - asked >= throttle_ms / 1_000 - 0.05
+
+
 def client(name: str) -> Entity:
     return (("client-id", name),)
 
@@ -91,9 +98,7 @@ def test_bytes_above_a_quota(same_throttling: Callable[[Script], None]) -> None:
         until(lambda: quotas.ask(probe, small, 9).throttle_time_ms > 0)
         with quotas.wire(writer) as wire:
             throttle_ms = wire.ask(large, 9).throttle_time_ms
-            asked = time.monotonic()
-            wire.ask(kafka_requests.metadata(topic), 9)
-            is_late = time.monotonic() - asked >= throttle_ms / 1_000 - 0.05
+            is_late = waits(wire, topic, throttle_ms)
         transcript.note("a produce above its quota", [throttle_ms, is_late])
         transcript.note("a produce of another client", quotas.ask(quotas.new_name(), large, 9).throttle_time_ms)
 
@@ -101,9 +106,7 @@ def test_bytes_above_a_quota(same_throttling: Callable[[Script], None]) -> None:
         transcript.note("a first fetch above its quota", throttle_ms)
         with quotas.wire(reader) as wire:
             answer = wire.ask(kafka_requests.fetch(topic, 0), 11)
-            asked = time.monotonic()
-            wire.ask(kafka_requests.metadata(topic), 9)
-            is_late = time.monotonic() - asked >= answer.throttle_time_ms / 1_000 - 0.05
+            is_late = waits(wire, topic, answer.throttle_time_ms)
         told = [answer.error_code, answer.session_id, len(answer.responses), answer.throttle_time_ms > 0, is_late]
         transcript.note("a second one", told)
         begun = quotas.ask(quotas.new_name(), kafka_requests.fetch(topic, 0, session_epoch=0), 11)
@@ -171,9 +174,7 @@ def test_time_above_a_quota(same_throttling: Callable[[Script], None]) -> None:
         transcript.note("Fetch above its quota", [fetched.throttle_time_ms, len(fetched.responses)])
         with quotas.wire(name) as wire:
             throttle_ms = wire.ask(kafka_requests.metadata(topic), 9).throttle_time_ms
-            asked = time.monotonic()
-            wire.ask(kafka_requests.metadata(topic), 9)
-            is_late = time.monotonic() - asked >= throttle_ms / 1_000 - 0.05
+            is_late = waits(wire, topic, throttle_ms)
         transcript.note("the next request of the connection waits", is_late)
         answer = quotas.ask(quotas.new_name(), kafka_requests.metadata(topic), 9)
         transcript.note("a Metadata of another client", answer.throttle_time_ms)

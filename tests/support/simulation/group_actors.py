@@ -3,7 +3,6 @@ what they are promised: each partition has one owner."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
@@ -301,11 +300,10 @@ class ClassicMember(Actor):
         broker = self.world.cluster.brokers.get(self.coordinator(CONSUMER_OFFSETS, CLASSIC_GROUP))
         if broker is None:
             return False
-        with contextlib.suppress(NotCoordinator):
-            try:
-                broker.services.groups.store.topic.partition_of(CLASSIC_GROUP)
-            except CoordinatorLoadInProgress:
-                return True
+        try:
+            broker.services.groups.store.topic.partition_of(CLASSIC_GROUP)
+        except KafkaError as error:
+            return isinstance(error, CoordinatorLoadInProgress)
         return False
 
     async def _join(self) -> None:
