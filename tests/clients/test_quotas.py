@@ -111,11 +111,15 @@ def test_a_producer_writes_at_the_rate_of_its_quota_and_another_one_as_fast_as_i
 
 
 @pytest.mark.soak
-def test_an_address_makes_as_many_connections_in_a_second_as_its_quota_says(measured: ServerProcess) -> None:
+def test_an_address_makes_as_many_connections_in_a_second_as_its_quota_says(
+    measured: ServerProcess, request: pytest.FixtureRequest
+) -> None:
     quota = 10.0
+    # A connection that waits is one fewer that asks: a busy machine has seen 8.3 a second at Apache Kafka.
+    least = 0.85 if request.node.callspec.params["measured"] == "kmini" else 0.7
     with Wire(measured.host, measured.port) as wire:
-        request = kafka_requests.alter_client_quotas("connection_creation_rate", {(("ip", None),): quota})
-        assert [entry.error_code for entry in wire.ask(request, 1).entries] == [0]
+        alteration = kafka_requests.alter_client_quotas("connection_creation_rate", {(("ip", None),): quota})
+        assert [entry.error_code for entry in wire.ask(alteration, 1).entries] == [0]
         until(lambda: not answers(measured.host, measured.port), "the quota is in force")
 
         def served(duration_s: float) -> int:
@@ -132,4 +136,5 @@ def test_an_address_makes_as_many_connections_in_a_second_as_its_quota_says(meas
                 return sum(each.result() for each in [clients.submit(connect) for _ in range(24)])
 
         served(3)  # what it may use at once is used
-        assert served(12) / 12 == pytest.approx(quota, rel=0.15)
+        rate = served(12) / 12
+        assert least * quota <= rate <= 1.15 * quota
