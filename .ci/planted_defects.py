@@ -184,6 +184,22 @@ DEFECTS = (
         ("tests/storage/producers/test_producer_state.py", "tests/storage/test_aborted_transactions.py"),
     ),
     Defect(
+        "recovery_takes_lost_batches_for_compacted_ones",
+        "A segment that ends before the next one, where no pass of the cleaner was, has lost records in a power loss.",
+        "recovery.py",
+        "if cut or (following and self._misses_records(segment, following[0])):",
+        "if cut:",
+        ("tests/storage/test_recovery.py", "tests/simulation/test_histories.py"),
+    ),
+    Defect(
+        "a_log_is_cleaned_that_is_not_on_the_disk",
+        "What a pass leaves out is missing below the recovery point in the checkpoint.",
+        "log_cleaner.py",
+        "if checkpoint.written.get(job.partition, 0) < end_offset:",
+        "if False:",
+        ("tests/broker/test_log_cleaner.py",),
+    ),
+    Defect(
         "recovery_trusts_the_segment_of_the_recovery_point",
         "After an unclean shutdown recovery begins with the segment that holds the recovery point.",
         "recovery.py",

@@ -51,8 +51,8 @@ class LogCleaner:
         self._clock = clock
         self._logs = logs
         self._changed = maintenance.offsets_changed
-        self._recovery_point_checkpoint = maintenance.recovery_point_checkpoint
         """Called with every partition whose log has left work for other parts of the broker."""
+        self._recovery_point_checkpoint = maintenance.recovery_point_checkpoint
         self._threads = 0
         self._executor: ThreadPoolExecutor | None = None
         """Has `_threads` threads."""
@@ -352,7 +352,10 @@ class LogCleaner:
         work = CleaningWork(job, self._clock.now_ms(), self._limits(), self._throttle, is_stopped)
         self._under_way += 1
         try:
+            await self._put_on_disk(job)
             await self._in_thread(partial(work.run, swap))
+        except (KafkaStorageError, OSError) as failure:  # `run` raises none
+            work.error = failure
         finally:
             error = None if is_stopped() else work.error
             has_moved = self.schedule.ended(job, work.report, error, self._clock.now_ms())
@@ -362,6 +365,17 @@ class LogCleaner:
             async with self._ended:
                 self._ended.notify_all()
         return work.report if has_moved else None
+
+    async def _put_on_disk(self, job: Job) -> None:
+        """Flush what is to be cleaned, and return when the checkpoint says so: recovery takes no gap between segments
+        above the recovery point for the work of a pass. KafkaStorageError, OSError."""
+        end_offset, checkpoint = job.range.end_offset, self._recovery_point_checkpoint
+        if job.log.recovery_point < end_offset:
+            flush = job.log.flush_work()
+            await self._in_thread(flush.run)
+            flush.finish()
+        if checkpoint.written.get(job.partition, 0) < end_offset:
+            await checkpoint.write()
 
     async def _write_checkpoint(self) -> None:
         try:

@@ -8,12 +8,16 @@ import logging
 import time
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
+from ..protocol.topics import TopicPartition
 from .clock import Clock, Timer
 
 log = logging.getLogger("kmini.background")
 T = TypeVar("T")
+
+Offsets: TypeAlias = dict[TopicPartition, int]
+"""An offset for each partition."""
 
 _TURN_S = 0.004
 """Seconds that one request may hold the loop while others wait."""
@@ -259,16 +263,18 @@ class Deferred:
 
 
 class CheckpointWriter:
-    """A file that is written off the loop, by one write at a time, for all callers that ask during the one before.
+    """A checkpoint that is written off the loop, one write at a time, for all callers that ask during the one before.
 
-    `snapshot` is called on the loop and gives what to write; `write` is called in a thread with it.
+    `snapshot` is called on the loop and gives the offsets to write; `write` is called in a thread with them.
     """
 
-    def __init__(self, snapshot: Callable[[], T], write: Callable[[T], None]) -> None:
+    def __init__(self, snapshot: Callable[[], Offsets], write: Callable[[Offsets], None]) -> None:
         self._snapshot = snapshot
         self._write_in_thread = write
         self._running: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
+        self.written: Offsets = {}
+        """What was written last; nothing at first."""
 
     async def write(self) -> None:
         """Return once a snapshot that was taken after this call is in the file. Raises what the write raises
@@ -283,7 +289,9 @@ class CheckpointWriter:
             await asyncio.shield(self._next)
 
     async def _run(self) -> None:
-        await in_thread(self._write_in_thread, self._snapshot())
+        snapshot = self._snapshot()
+        await in_thread(self._write_in_thread, snapshot)
+        self.written = snapshot
 
     async def _run_after(self, running: "asyncio.Task[None]") -> None:
         await asyncio.wait([running])

@@ -27,6 +27,7 @@ from ..protocol.topics import TopicPartition
 from .append_info import AppendInfo
 from .filesystem import Buffer
 from .flush import DiskState, FlushWork
+from .indexes.offset_index import MAX_RELATIVE_OFFSET
 from .indexes.transaction_index import AbortedTransaction
 from .leader_epochs import LeaderEpochs
 from .log_config import LogConfig
@@ -199,7 +200,11 @@ class PartitionLog:
         max_timestamp = max(header.max_timestamp for _, header in batches) if position else last.max_timestamp
         segment = self.segments.active
         if segment.must_roll(size, last_offset, max_timestamp, self.config, now_ms) or self._disk.progress.error:
-            segment = self._roll_unless_refused(first_offset, size, now_ms)  # refuses if the disk has failed
+            # Where the last segment ends, even if the leader has compacted away what follows: recovery takes a gap
+            # between segments that were not cleaned here for a loss. (The offsets of a segment fit into 31 bits.)
+            is_near = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
+            base_offset = self.log_end_offset if is_near else first_offset
+            segment = self._roll_unless_refused(base_offset, size, now_ms)  # refuses if the disk has failed
         update = None
         for position, header in batches:
             if header.producer_id >= 0:
@@ -224,7 +229,7 @@ class PartitionLog:
         """Let a new leader's epoch begin at the log end offset, before its first append."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
-    def _roll_unless_refused(self, first_offset: int, size: int, now_ms: int) -> Segment:
+    def _roll_unless_refused(self, base_offset: int, size: int, now_ms: int) -> Segment:
         """Raise KafkaStorageError on a failed disk, and RecordListTooLarge for more bytes than a segment may have; else
         roll, and return the new segment. An append calls this where the active segment is full or the disk has failed:
         bytes that fit no segment never fit the active one."""
@@ -233,7 +238,7 @@ class PartitionLog:
             raise self._refused(error)  # first: the segment need not be full
         if size > self.config.segment_bytes:
             raise RecordListTooLarge(f"{size} bytes are more than segment.bytes={self.config.segment_bytes}")
-        self.roll(now_ms, base_offset=first_offset)
+        self.roll(now_ms, base_offset=base_offset)
         return self.segments.active
 
     def _commit(self, change: ProducerEntry | ProducerUpdate) -> None:

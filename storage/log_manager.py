@@ -18,6 +18,7 @@ from ..protocol.topics import TopicPartition
 from ..protocol.uuids import random_uuid
 from . import filenames, offset_checkpoint_file
 from .background_work import BackgroundWork, Deletions
+from .config_key import MAX_LONG
 from .filenames import partition_directory
 from .filesystem import FileSystem, make_directory_durable
 from .filesystem import Lock as FileLock
@@ -130,6 +131,7 @@ class LogManager:
         directories = dict(self._partition_directories())
         is_clean = take_clean_shutdown(self.filesystem, self.directory)
         recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
+        cleaned = self._read(filenames.CLEANER_CHECKPOINT)
         start_offsets = self._read_start_offsets()
         self._maybe_in_checkpoint = set(start_offsets)
         configs = {topic: self._config_of(topic) for topic in {name.topic for name in directories}}
@@ -143,7 +145,13 @@ class LogManager:
                 is_clean=is_clean,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=start_offsets.get(topic_partition, 0),
+                compacted_to=compacted_to(topic_partition),
             )
+
+        def compacted_to(name: TopicPartition) -> int:
+            """A pass over a log begins when the checkpoint has a recovery point above what it cleans. (Former versions,
+            and Apache Kafka, have not waited for that.) Without an entry, a log may come from anywhere."""
+            return max(recovery_points[name], cleaned.get(name, 0)) if name in recovery_points else MAX_LONG
 
         self._load_all(directories, loader, threads)
         for topic_partition in self.offline:

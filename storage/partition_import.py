@@ -33,7 +33,8 @@ def take_in(
     """Copy these partitions of the log directory `source`, which `partitions_in` has found, into that of the manager,
     and load their logs: without recovery where `source` was shut down cleanly. The caller adds them to the manager.
 
-    Nothing changes in `source`. Blocks; for any thread. Raises OSError and CorruptCheckpoint, and leaves no copy then.
+    Nothing changes in `source`. Blocks; for any thread. Raises OSError, KafkaStorageError and CorruptCheckpoint, and
+    leaves no copy then.
     """
     filesystem = manager.filesystem
     is_clean = filesystem.exists(os.path.join(source, filenames.CLEAN_SHUTDOWN))
@@ -55,6 +56,7 @@ def take_in(
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=start_offsets.get(topic_partition, 0),
             )
+            log.flush()  # recovery takes gaps between segments above the recovery point for losses
             log.update_high_watermark(log.log_end_offset)
     except BaseException:
         for log in logs.values():

@@ -6,7 +6,9 @@ Damage never refuses the start: it is cut off or rebuilt, and logged.
 2. Open the segments. After a clean shutdown they count as whole. Otherwise recover the segment that holds the recovery
    point, and all later ones. In both cases recovery begins earlier if an offset index is missing or cannot be right.
 3. Recover a segment: verify its batches, rebuild its indexes, and cut its file at the first batch that is damaged or
-   incomplete. If anything was cut, delete later segments: the log ends where it is known to be whole.
+   incomplete. If anything was cut, or if the segment ends before the next one begins and compaction has not been there
+   (`compacted_to`), delete later segments: the log ends where it is known to be whole. (Kafka takes every such gap for
+   the work of compaction.)
 4. A log that ends below its checkpointed log start offset begins anew there. Recovered batches complete the leader
    epochs, which are clipped to the log. Producers come from their newest snapshot and the batches after it.
 
@@ -27,6 +29,7 @@ from ..protocol.records.batch import BatchHeader
 from ..protocol.topics import TopicPartition
 from ..protocol.uuids import ZERO_UUID
 from . import filenames
+from .config_key import MAX_LONG
 from .filenames import SegmentFile, parse_segment_file, segment_path
 from .filesystem import FileSystem
 from .flush import DiskState
@@ -61,11 +64,12 @@ def load_log(
     is_clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    compacted_to: int = MAX_LONG,
 ) -> PartitionLog:
     """Load the log in this directory, ready for appends. Uses nothing else, so any thread may load any log.
 
     `is_clean` says that the last shutdown was clean. The offsets come from the checkpoints; 0 for a missing entry.
-    OSError if the disk refuses.
+    Compaction may have removed records below `compacted_to`, and none above it. OSError if the disk refuses.
     """
     loader = LogLoader(
         environment,
@@ -75,6 +79,7 @@ def load_log(
         is_clean=is_clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        compacted_to=compacted_to,
     )
     return loader.finish()
 
@@ -149,6 +154,7 @@ class LogLoader:
         is_clean: bool,
         recovery_point: int,
         log_start_offset: int,
+        compacted_to: int,
     ) -> None:
         """Open the files. OSError if the disk refuses."""
         self.environment = environment
@@ -158,6 +164,7 @@ class LogLoader:
         self.config = config
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
+        self.compacted_to = compacted_to
         self.now_ms = environment.now_ms()
         self.producers = ProducerStates(self.filesystem, directory, expiration_ms=environment.producer_expiration_ms)
         files = settle_files(self.filesystem, directory)
@@ -274,22 +281,28 @@ class LogLoader:
             self.producers.end_offset = max(self.producers.end_offset, segment.base_offset)
             self._take_snapshot(taken)
             cut = segment.recover(partial(self._visit, segment))
-            if cut:
+            following = row[number + 1 :]
+            if cut or (following and self._misses_records(segment, following[0])):
                 logger.warning(
                     "%s: segment %d was damaged at offset %d; cut %d bytes and %d later segments",
                     self.directory,
                     segment.base_offset,
                     segment.next_offset,
                     cut,
-                    len(row) - number - 1,
+                    len(following),
                 )
-                self.segments.delete_newest(len(row) - number - 1, self.now_ms + self.config.file_delete_delay_ms)
+                self.segments.delete_newest(len(following), self.now_ms + self.config.file_delete_delay_ms)
                 break
-            if number + 1 < len(row):
+            if following:
                 segment.seal()
         self._take_snapshot(taken, at_log_end=True)
         beyond = [offset for offset in self.snapshots[believed:] if offset not in taken]
         remove_snapshots(self.filesystem, self.directory, beyond)
+
+    def _misses_records(self, segment: Segment, following: Segment) -> bool:
+        """Whether a power loss has taken records, in whole batches, off the end of a segment that was rolled and not
+        flushed, and has left the one after it."""
+        return segment.next_offset < following.base_offset and following.base_offset > self.compacted_to
 
     def _take_snapshot(self, taken: set[int], *, at_log_end: bool = False) -> None:
         if take_snapshot(self.producers, at_log_end=at_log_end) is not None:

@@ -322,6 +322,26 @@ async def test_the_checkpoint_says_no_more_than_is_there_before_a_log_is_truncat
     assert text.endswith("profiles 0 1\n")
 
 
+async def test_the_checkpoint_says_that_a_log_is_on_the_disk_before_it_is_cleaned(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a pass leaves out is missing below the recovery point only: above it, that is a loss."""
+    broker = await start()
+    put(broker, ("a", "1"), ("a", "2"))
+    checkpoint = Path(broker.logs.directory) / "recovery-point-offset-checkpoint"
+    said = []
+    run = CleaningWork.run
+
+    def watched(self: CleaningWork, swap: Any) -> None:
+        said.append(checkpoint.read_text())
+        run(self, swap)
+
+    monkeypatch.setattr(CleaningWork, "run", watched)
+    await broker.cleaner.compact(P)
+    (text,) = said
+    assert text.endswith("profiles 0 2\n")
+
+
 async def test_what_is_paused_is_compacted_when_the_pause_ends(start: Any) -> None:
     broker = await start()
     put(broker, ("a", "1"), ("a", "2"))

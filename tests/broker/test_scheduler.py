@@ -8,26 +8,29 @@ import pytest
 
 from kmini.broker.clock import MovableClock
 from kmini.broker.scheduler import CheckpointWriter, PausedTasks, Periodic, run_now
+from kmini.protocol.topics import TopicPartition
+
+ORDERS_0 = TopicPartition("orders", 0)
 
 
 class Store:
     """What is written, and a gate that holds writes back."""
 
     def __init__(self) -> None:
-        self.value = 0
+        self.offset = 0
         self.written: list[int] = []
         self.gate = threading.Event()
         self.gate.set()
         self.fails = False
 
-    def snapshot(self) -> int:
-        return self.value
+    def snapshot(self) -> dict[TopicPartition, int]:
+        return {ORDERS_0: self.offset}
 
-    def write(self, value: int) -> None:
+    def write(self, offsets: dict[TopicPartition, int]) -> None:
         assert self.gate.wait(30)
         if self.fails:
             raise OSError("disk full")
-        self.written.append(value)
+        self.written.append(offsets[ORDERS_0])
 
 
 async def turns() -> None:
@@ -39,9 +42,10 @@ async def turns() -> None:
 async def test_a_write_that_was_asked_for_holds_what_was_true_then() -> None:
     store = Store()
     shared = CheckpointWriter(store.snapshot, store.write)
-    store.value = 7
+    store.offset = 7
     await shared.write()
     assert store.written == [7]
+    assert shared.written == {ORDERS_0: 7}
 
 
 @pytest.mark.sockets
@@ -51,7 +55,7 @@ async def test_those_who_ask_during_a_write_share_the_one_after_it() -> None:
     store.gate.clear()
     first = asyncio.create_task(shared.write())
     await turns()
-    store.value = 1
+    store.offset = 1
     later = [asyncio.create_task(shared.write()) for _ in range(20)]
     await turns()
     store.gate.set()

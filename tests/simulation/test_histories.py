@@ -17,7 +17,7 @@ from support.stages import ROOT
 
 pytestmark = pytest.mark.promise
 
-FOUND = (5, 6, 28, 52, 107, 145, 214, 223, 344, 424, 445, 783, 812, 1639)
+FOUND = (5, 6, 28, 52, 107, 145, 214, 223, 344, 424, 445, 783, 812, 1639, 2152)
 """Seeds that have found a fault. It is mended, so they may find nothing any more when the simulation changes.
 
 - 5: the state of a share group was deleted below a snapshot that no follower had yet.
@@ -35,6 +35,8 @@ FOUND = (5, 6, 28, 52, 107, 145, 214, 223, 344, 424, 445, 783, 812, 1639)
 - 812: a fetch of a follower came late and put back what its leader knew of it. The follower stayed out of the ISR until
   something was written.
 - 1639: a truncation and a power loss left zeros below the recovery point, and the follower could truncate no more.
+- 2152: a power loss emptied a segment that was rolled and not flushed, and recovery took that for the work of
+  compaction.
 """
 
 

@@ -152,11 +152,14 @@ class TestAppendingAsFollower:
             bench.log.append_as_follower(bytes(sent), now_ms=1_000)
         assert bench.log.log_end_offset == 0
 
-    def test_a_roll_begins_at_the_first_offset_that_is_appended(self, make_bench: Callable[..., Bench]) -> None:
+    def test_a_roll_begins_where_the_log_ends_unless_that_is_too_far_for_an_index(
+        self, make_bench: Callable[..., Bench]
+    ) -> None:
         bench = make_bench(segment_bytes=100)
         bench.log.append_as_follower(replicated(0), now_ms=1_000)
         bench.log.append_as_follower(replicated(9), now_ms=1_000)
-        assert bench.base_offsets() == [0, 9]
+        bench.log.append_as_follower(replicated(2**31 + 10), now_ms=1_000)
+        assert bench.base_offsets() == [0, 1, 2**31 + 10]
 
     def test_what_a_producer_did_wrong_is_accepted_from_the_leader(self, bench: Bench) -> None:
         for offset, sequence in ((0, 0), (1, 9)):

@@ -308,6 +308,23 @@ class TestCheckpoints:
         host.write(name, content)
         assert host.reopen().logs[A0].log_end_offset == 1
 
+    @pytest.mark.parametrize(
+        ("recovery_point", "cleaned_to", "end"),
+        [("a 0 0", "", 0), ("a 0 1", "", 2), ("a 0 0", "a 0 1", 2), ("b-c 0 0", "", 2)],
+        ids=["a loss", "below the recovery point", "below the cleaner's checkpoint", "no recovery point"],
+    )
+    def test_a_gap_between_segments_is_a_loss_where_no_pass_was(
+        self, host: Host, recovery_point: str, cleaned_to: str, end: int
+    ) -> None:
+        log = host.open().create(A0, ID, LogConfig())
+        append(log)
+        log.roll(host.now_ms)
+        append(log)
+        host.write("a-0/00000000000000000000.log", b"")
+        host.write("recovery-point-offset-checkpoint", f"0\n1\n{recovery_point}\n".encode())
+        host.write("cleaner-offset-checkpoint", f"0\n{1 if cleaned_to else 0}\n{cleaned_to}\n".encode())
+        assert host.reopen().logs[A0].log_end_offset == end
+
     def test_beside_a_damaged_log_start_checkpoint_the_other_name_counts(self, host: Host) -> None:
         manager = host.open()
         log = manager.create(A0, ID, LogConfig())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
@@ -67,7 +68,7 @@ def test_a_disk_that_refuses_leaves_no_copy(filesystem: MemoryFileSystem) -> Non
         filesystem.faults = Faults(fail_at=number, operations={"append", "create", "open", "make_directory"})
         try:
             logs = take_in(manager, SOURCE, partitions, lambda _: LogConfig())
-        except OSError:
+        except (OSError, KafkaStorageError):
             fails += 1
             filesystem.faults = Faults()
             assert filesystem.list_directories(TARGET) == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kmini.protocol.records.batch import build_batch
+from kmini.protocol.records.batch import assign_offsets, build_batch
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
 from kmini.storage.filenames import segment_path
@@ -193,6 +193,42 @@ class TestAfterAKill:
         assert bench.append("3").first_offset == 3
         bench.environment.deletions.delete_due(10**9)
         assert bench.files(".deleted") == []
+
+    @pytest.mark.parametrize("left", [0, 1])
+    def test_a_sealed_segment_without_its_last_batches_ends_the_log(
+        self, make_bench: Callable[..., Bench], left: int
+    ) -> None:
+        bench = make_bench(segment_bytes=200)
+        for number in range(8):
+            bench.append(f"{number}")
+        second = bench.filesystem.open(f"{DIRECTORY}/{2:020}.log")
+        second.truncate(second.size // 2 * left)
+        bench.reopen(recovery_point=2, compacted_to=2)
+        assert bench.values() == ["0", "1", "2"][: 2 + left]
+        assert bench.log.log_end_offset == 2 + left
+        assert bench.append("again").first_offset == 2 + left
+
+    @pytest.mark.parametrize("left", [0, 1])
+    def test_what_compaction_may_have_removed_is_not_missed(self, make_bench: Callable[..., Bench], left: int) -> None:
+        bench = make_bench(segment_bytes=200)
+        for number in range(8):
+            bench.append(f"{number}")
+        second = bench.filesystem.open(f"{DIRECTORY}/{2:020}.log")
+        second.truncate(second.size // 2 * left)
+        bench.reopen(recovery_point=2, compacted_to=4)
+        assert bench.values() == ["0", "1", *["2"][:left], "4", "5", "6", "7"]
+
+    def test_a_follower_whose_leader_has_compacted_the_end_of_a_segment_misses_nothing(
+        self, make_bench: Callable[..., Bench]
+    ) -> None:
+        bench = make_bench(segment_bytes=200)
+        for offset in (0, 1, 7, 8):
+            batch = bytearray(build_batch([Record(0, 1_000, None, b"%d" % offset)]))
+            assign_offsets(batch, 0, offset, leader_epoch=0)
+            bench.log.append_as_follower(batch, now_ms=1_000)
+        assert bench.base_offsets() == [0, 2]
+        bench.reopen(compacted_to=0)
+        assert bench.values() == ["0", "1", "7", "8"]
 
     def test_what_lies_below_the_recovery_point_is_not_verified_again(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(segment_bytes=200)
