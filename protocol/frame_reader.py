@@ -139,6 +139,15 @@ class FrameReader:
         return self._end - self._start
 
     @property
+    def missing_bytes(self) -> int:
+        """Bytes that have not arrived yet of the next frame; 0 if that is complete, or its size has not arrived."""
+        pending: cython.Py_ssize_t = self._end - self._start
+        if pending < SIZE_BYTES:
+            return 0
+        missing: int = SIZE_BYTES + _SIZE.unpack_from(self._buffer, self._start)[0] - pending
+        return max(missing, 0)
+
+    @property
     def owned_bytes(self) -> int:
         """Bytes of the buffer that the reader has for itself; 0 at rest."""
         return 0 if self._borrowed is not None else len(self._buffer)

@@ -47,6 +47,10 @@ peer_log = PeerLog(log)
 _PIPELINED_BYTES = 256 * 1024
 """Bytes of unserved requests beyond which a connection is not read from until its request is answered."""
 
+_WAKING_BYTES = 32 * 1024 if sys.platform == "linux" else 1
+"""Bytes of a large request that have to arrive before the system wakes the loop. A client that encrypts what it sends
+is no quicker than the broker, which would wake up for each 4 KB: half of the time of both would go into that."""
+
 SLICE_BYTES = 5 * 1024 * 1024
 """Bytes of an answer that are written at once. The system copies them to the socket while the loop waits: some tenths
 of a millisecond for each MiB. Large fetches for one partition often ask for 4 MiB, which is one slice."""
@@ -148,6 +152,8 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._is_read = True
+        self._waking_bytes = 1
+        """Bytes that have to arrive before the loop is told (SO_RCVLOWAT)."""
         self._write_paused = False
         self._unwritten: Iterator[list[Buffer]] | None = None
         """The slices of a large answer that are not written yet; no further request is served before they are."""
@@ -266,8 +272,10 @@ class Connection(asyncio.BufferedProtocol):
             self.sasl.begin_anew(services.controller.scram_credentials, services.token_logins, set_back_ms=set_back_ms)
 
     def trim(self) -> None:
-        """Give back the receive buffer of an idle connection."""
+        """Give back the receive buffer of an idle connection, and take what has arrived, however little: a slow client
+        is not idle."""
         self._framing.trim()
+        self._wake_at(1)
         self._dispatcher.forget()
 
     def abort(self) -> None:
@@ -297,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
     def serve(self) -> None:
         """Answer what has arrived, until input is missing, a request has to wait, or the turn is over."""
         framing = self._framing
-        is_read = True
+        is_read, waking_bytes = True, 1
         turn_ends_s = 0.0
         while pending_bytes := framing.pending_bytes:
             if self.is_closing or self._write_paused:
@@ -317,11 +325,16 @@ class Connection(asyncio.BufferedProtocol):
                 self.drop(error)
                 return
             if frame is NEED_DATA:
+                # Some of what is missing may be here: up to 16 KiB of a TLS record that is not complete.
+                if framing.missing_bytes >= 2 * _WAKING_BYTES:
+                    waking_bytes = _WAKING_BYTES
                 break
             if not turn_ends_s and framing.pending_bytes:
                 turn_ends_s = end_of_turn_s()
             if frame is not None:
                 self._dispatcher.dispatch(frame)
+        if waking_bytes != self._waking_bytes:
+            self._wake_at(waking_bytes)
         if is_read is not self._is_read and not self._write_paused:
             self._set_reading(is_read)
 
@@ -384,6 +397,12 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+    def _wake_at(self, count: int) -> None:
+        connected = self._transport.get_extra_info("socket")  # None for a client of this process
+        if count != self._waking_bytes and connected is not None and not self._transport.is_closing():
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self._waking_bytes = count
 
     # --- what quotas and faults do to it (broker/quotas/, broker/faults/)
 

@@ -133,6 +133,19 @@ def test_pending_bytes_are_those_that_nobody_has_taken() -> None:
     assert server.pending_bytes == 5
 
 
+def test_missing_bytes_are_those_that_have_not_arrived_of_the_next_frame() -> None:
+    server = connection()
+    one = request(b"one")
+    assert server.missing_bytes == 0
+    for arrived, missing in ((3, 0), (4, len(one) - 4), (len(one) - 1, 1), (len(one), 0), (len(one) + 4, 0)):
+        server = connection()
+        server.receive_data((one + one)[:arrived])
+        assert server.missing_bytes == missing
+    frame = next_frame(server)
+    assert server.missing_bytes == len(one) - 4
+    frame.release()
+
+
 @pytest.mark.parametrize("more", [1, READ_BYTES, 5 * READ_BYTES])
 def test_a_frame_handed_out_stays_where_it_is_while_more_arrives(more: int) -> None:
     server = connection()

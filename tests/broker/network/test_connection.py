@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -22,9 +23,10 @@ from kmini.broker.network.connection import SLICE_BYTES, Connection, address_of,
 from kmini.broker.purgatory import Purgatory
 from kmini.broker.security.resources import ANONYMOUS
 from kmini.broker.settings.broker_config import BrokerConfig
-from kmini.protocol.framing import NEED_DATA, ReceiveBuffer
+from kmini.protocol.framing import NEED_DATA, ReceiveBuffer, frame_of
 from kmini.protocol.messages.api_versions import ApiVersionsRequest
 from kmini.protocol.messages.fetch import FetchRequest, FetchResponse
+from kmini.protocol.messages.headers import RequestHeader
 from kmini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kmini.protocol.messages.produce import ProduceRequest
 from kmini.protocol.primitives import Buffer
@@ -385,6 +387,52 @@ async def test_a_client_that_reads_a_large_answer_slowly_is_not_idle(movable: Br
     assert written == []
     await advance(movable, 100_000)
     assert written[0] == ("slow", b""), "it has read nothing for longer than connections.max.idle.ms"
+
+
+class InPieces:
+    """A socket that sends a little at a time."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._connected = connected
+        self.recv = connected.recv
+        self.close = connected.close
+
+    def sendall(self, data: bytes) -> None:
+        for start in range(0, len(data), 1_000):
+            self._connected.sendall(data[start : start + 1_000])
+
+
+def many_names(count: int) -> MetadataRequest:
+    """Asks for so many topics that do not exist, by names of 200 bytes."""
+    topics = [MetadataRequest.Topic(name=f"{number:0200}") for number in range(count)]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+@pytest.mark.parametrize("tls", [None, "auto"], ids=["plain", "TLS"])
+def test_what_comes_in_pieces_is_served_once_it_is_whole(tls: Any) -> None:
+    with Broker(tls=tls) as broker, Wire(broker.bootstrap_servers) as wire:
+        if tls:
+            trusted = broker.client_config("kafka-python")["ssl_cafile"]
+            context = ssl.create_default_context(cafile=trusted)
+            wire.socket = context.wrap_socket(wire.socket, server_hostname="127.0.0.1")
+        wire.socket = cast(Any, InPieces(wire.socket))
+        for count in (1, 1_000, 1, 1_500, 1_500, 2):
+            assert len(wire.ask(many_names(count), 9).topics) == count
+
+
+async def test_a_client_that_sends_a_large_request_slowly_is_not_idle(movable: BrokerServer) -> None:
+    header = RequestHeader(MetadataRequest.api_key, 9, correlation_id=7, client_id="slow")
+    frame = b"".join(map(bytes, frame_of(header.encode(2), many_names(1_000).encode(9))))
+    with socket.create_connection(("127.0.0.1", movable.server.listeners[0].port), 60) as slow:
+        slow.sendall(frame[:100_000])
+        for start in range(100_000, 110_000, 1_000):
+            slow.sendall(frame[start : start + 1_000])
+            await advance(movable, 20_000)
+            for _ in range(3):
+                await asyncio.sleep(0)  # each time, the loop reads what has arrived
+        slow.sendall(frame[110_000:])
+        answer = await asyncio.to_thread(slow.recv, 8)
+    assert answer[4:] == struct.pack(">i", 7)
 
 
 def test_connections_from_one_host_share_its_name() -> None:
