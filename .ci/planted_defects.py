@@ -184,6 +184,14 @@ DEFECTS = (
         ("tests/storage/producers/test_producer_state.py", "tests/storage/test_aborted_transactions.py"),
     ),
     Defect(
+        "fetch_of_an_earlier_life_counts",
+        "A fetch that a broker has sent before it was started again does not say what it has (KIP-903).",
+        "fetch_partition.py",
+        "if reader.replica_epoch not in (-1, self._replica_manager.controller.broker_epoch(reader.replica_id)):",
+        "if False:",
+        ("tests/broker/replication/test_cluster_replicas.py", "tests/simulation/test_histories.py"),
+    ),
+    Defect(
         "recovery_takes_lost_batches_for_compacted_ones",
         "A segment that ends before the next one, where no pass of the cleaner was, has lost records in a power loss.",
         "recovery.py",

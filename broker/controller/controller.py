@@ -8,6 +8,7 @@ power: a topic's settings, or that it is deleted, can be read nowhere else.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,7 @@ class Controller:
         self._brokers: dict[int, BrokerRegistration] = {}
         self._racks: dict[int, str | None] = {}
         """The rack of each registered broker."""
+        self._broker_epochs: Counter[int] = Counter()
         self._leaving: dict[bytes, str] = {}
         self._gone_from: dict[bytes, set[int]] = {}
         """Which brokers have put the folders of a deleted topic away."""
@@ -129,7 +131,7 @@ class Controller:
     def _succeeded(self, stored: Stored) -> Controller:
         successor = Controller(self._database, stored, self.node_ids)
         successor._next_in_block, successor._block_end = self._next_in_block, self._block_end
-        successor._racks = self._racks
+        successor._racks, successor._broker_epochs = self._racks, self._broker_epochs
         return successor
 
     def close(self, *, clean: bool = True) -> None:
@@ -157,6 +159,15 @@ class Controller:
         self._brokers[broker.node_id] = broker
         self._racks[broker.node_id] = broker.rack
         self.paused_tasks.resume()
+
+    def begin_broker_epoch(self, node_id: int) -> int:
+        """A broker starts: what it sent before, and comes later, has an earlier epoch (KIP-903)."""
+        self._broker_epochs[node_id] += 1
+        return self._broker_epochs[node_id]
+
+    def broker_epoch(self, node_id: int) -> int:
+        """The epoch that a broker began with its last start."""
+        return self._broker_epochs[node_id]
 
     def broker(self, node_id: int) -> BrokerRegistration | None:
         """The live broker of this number, if there is one."""

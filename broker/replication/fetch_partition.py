@@ -52,6 +52,7 @@ class Reader:
         "names_topics_by_id",
         "rack",
         "reads_what_all_have",
+        "replica_epoch",
         "replica_id",
     )
 
@@ -63,11 +64,14 @@ class Reader:
         access: "FetchAccess | None" = None,
         may_read_followers: bool = False,
         rack: str = "",
+        replica_epoch: int = -1,
     ) -> None:
         self.is_read_committed = is_read_committed
         self.names_topics_by_id = names_topics_by_id
         self.replica_id = replica_id
         """-1 for a consumer."""
+        self.replica_epoch = replica_epoch
+        """The broker epoch of a follower; -1 before version 15."""
         self.is_follower = replica_id >= 0
         self.reads_what_all_have = not (self.is_follower or is_read_committed)
         """Whether it may have everything below the high watermark."""
@@ -97,13 +101,16 @@ class Reader:
         may_read_followers: bool = False,
         rack: str = "",
     ) -> "Reader":
-        replica_id = request.replica_state.replica_id if request.replica_state else request.replica_id
+        state = request.replica_state
+        replica_id, replica_epoch = (state.replica_id, state.replica_epoch) if state else (request.replica_id, -1)
         is_read_committed = request.isolation_level == READ_COMMITTED
         if replica_id >= 0:
             may_read_followers, rack = False, ""
         if access is None:
-            return _reader(is_read_committed, names_topics_by_id, replica_id, None, may_read_followers, rack)
-        return cls(is_read_committed, names_topics_by_id, replica_id, access, may_read_followers, rack)
+            return _reader(
+                is_read_committed, names_topics_by_id, replica_id, None, may_read_followers, rack, replica_epoch
+            )
+        return cls(is_read_committed, names_topics_by_id, replica_id, access, may_read_followers, rack, replica_epoch)
 
 
 _reader = lru_cache(maxsize=64)(Reader)
@@ -263,10 +270,13 @@ class FetchPartition:
         return None
 
     def note_fetched(self) -> None:
-        """Note in the partition how far this follower has its log. Its offset says nothing where the logs diverge."""
-        asked, partition = self.asked, self.partition
+        """Note in the partition how far this follower has its log. Its offset says nothing where the logs diverge, and
+        where the broker has started again since it sent the fetch: it may have lost records (KIP-903)."""
+        asked, partition, reader = self.asked, self.partition, self.reader
+        if reader.replica_epoch not in (-1, self._replica_manager.controller.broker_epoch(reader.replica_id)):
+            return
         if isinstance(partition, Partition) and self.instead_of_records() is None:
-            partition.follower_fetched(self.reader.replica_id, asked.fetch_offset, asked.log_start_offset)
+            partition.follower_fetched(reader.replica_id, asked.fetch_offset, asked.log_start_offset)
 
     def is_noted(self) -> bool:
         """Whether the partition knows what this follower has, and counts it as in sync; true for a consumer. Else the

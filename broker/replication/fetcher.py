@@ -80,7 +80,7 @@ class Fetcher:
         self._config, self._clock = manager.config, manager.clock
         self._leader = leader
         self._partitions: dict[TopicPartition, FollowedPartition] = {}
-        self._session = FollowerSession(manager.config)
+        self._session = FollowerSession(manager.config, manager.broker_epoch)
         self._changed = asyncio.Event()
         self._is_pausing = self._is_stopped = False
         self._connection: Connection | None = None

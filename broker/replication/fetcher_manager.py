@@ -82,6 +82,7 @@ class FetcherManager:
         self.is_held = False
         """Whether it stands still, between `hold` and `release`."""
         self.max_fetch_version: int | None = None
+        self.broker_epoch = controller.begin_broker_epoch(config.current.node_id)
 
     def start(self) -> None:
         """Begin to fetch: the leaders can be reached from now on."""

@@ -28,7 +28,7 @@ OLDEST_WITH_LOG_START = 5
 class FollowerSession:
     """What one leader was told. A fetch repeats the one before but for what has changed, so the objects are kept."""
 
-    def __init__(self, config: DynamicBrokerConfig) -> None:
+    def __init__(self, config: DynamicBrokerConfig, broker_epoch: int) -> None:
         self.version = 0
         """That of the fetches."""
         self.epoch = INITIAL_EPOCH
@@ -37,9 +37,10 @@ class FollowerSession:
         self._forgotten: list[tuple[bytes, TopicPartition]] = []
         """Topic ids and names of the partitions that the leader is to forget."""
         self._config = config
+        self._broker_epoch = broker_epoch
         self._config_sent = config.current
         """The settings that the last fetch has."""
-        self._request = _request_of(self._config_sent)
+        self._request = _request_of(self._config_sent, broker_epoch)
         """The last fetch."""
 
     @property
@@ -68,7 +69,7 @@ class FollowerSession:
         call."""
         config, request = self._config.current, self._request
         if config is not self._config_sent:
-            request = self._request = _request_of(config)
+            request = self._request = _request_of(config, self._broker_epoch)
             self._config_sent = config
         request.session_id, request.session_epoch = self._id, self.epoch
         request.topics = self._topics(followed, config.replica_fetch_max_bytes)
@@ -116,11 +117,11 @@ class FollowerSession:
         return [*forgotten.values()]
 
 
-def _request_of(config: BrokerConfig) -> FetchRequest:
+def _request_of(config: BrokerConfig, broker_epoch: int) -> FetchRequest:
     """A fetch of a broker with these settings, for no partition yet."""
     return FetchRequest(
         replica_id=config.node_id,
-        replica_state=FetchRequest.ReplicaState(replica_id=config.node_id),
+        replica_state=FetchRequest.ReplicaState(replica_id=config.node_id, replica_epoch=broker_epoch),
         max_wait_ms=config.replica_fetch_wait_max_ms,
         min_bytes=config.replica_fetch_min_bytes,
         max_bytes=config.replica_fetch_response_max_bytes,

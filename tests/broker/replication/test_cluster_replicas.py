@@ -179,3 +179,41 @@ async def test_a_replica_comes_back_to_a_log_that_begins_with_a_segment_without_
             cluster.move_leader(partition, node_id)
             read = [(found.offset, found.value) async for found in ours.consume({partition: 0}, until={partition: 4})]
             assert read == [(3, b"3")]
+
+
+async def test_a_fetch_from_before_a_restart_does_not_say_what_the_broker_has_now(cluster: LocalCluster) -> None:
+    """KIP-903: it was sent before the power failed, say, and came late. The follower has lost what it had then."""
+    async with client(cluster) as ours:
+        await ours.produce("t", 0, [record(b"value")])
+        leader = cluster.state(T0).leader
+        follower = min({1, 2, 3} - {leader})
+        await cluster.kill(follower)
+        await ours.produce("t", 0, [record(b"value")])
+        await cluster.restart(follower)
+        await cluster.brokers[follower].replica_manager.fetcher_manager.hold()
+        partition = cluster.brokers[leader].replica_manager.partitions[T0]
+        partition.replicas.forget(follower)
+        epoch = cluster.controller.broker_epoch(follower)
+        for sent_in, is_believed in ((epoch - 1, False), (epoch, True)):
+            await fetch_as(follower, sent_in, cluster.brokers[leader], topic_id=cluster.controller.topics["t"].id)
+            replica = partition.replicas.get(follower)
+            assert replica is not None
+            assert (replica.log_end_offset == 2) is is_believed
+
+
+async def fetch_as(node_id: int, broker_epoch: int, leader: BrokerServer, *, topic_id: bytes) -> None:
+    """Fetch as a follower that has two records."""
+    asked = FetchRequest.Topic.Partition(partition=0, fetch_offset=2, log_start_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        replica_state=FetchRequest.ReplicaState(replica_id=node_id, replica_epoch=broker_epoch),
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[FetchRequest.Topic(topic="t", topic_id=topic_id, partitions=[asked])],
+    )
+    host, port = leader.address.rsplit(":", 1)
+    connection = await Connection.open(Address(host, int(port)))
+    try:
+        response = await connection.send(request, version=17)
+        assert response.responses[0].partitions[0].error_code == 0
+    finally:
+        await connection.close()

@@ -35,7 +35,7 @@ def config() -> DynamicBrokerConfig:
 
 @pytest.fixture
 def session(config: DynamicBrokerConfig) -> FollowerSession:
-    session = FollowerSession(config)
+    session = FollowerSession(config, 3)
     session.version = FetchRequest.max_version
     return session
 
