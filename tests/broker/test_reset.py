@@ -65,6 +65,7 @@ TIMES_AND_NUMBERS_OF_THE_SYSTEM = (
     *("_timers", "_liveness_timers"),  # compared by `live_timers`
     *("last_flush_ms", "created_ms", "used_ms", "began_s", "told_address_s"),
     *("_next_in_block", "_block_end", "('next_producer_id',)]", "size"),  # ids of producers go on
+    *("_broker_epochs", "broker_epoch"),  # a fetch from before the reset may still come (KIP-903)
     *("_removals", "buffer", "_holders"),
 )
 WORK_OF_FOLLOWERS = (
