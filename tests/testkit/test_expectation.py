@@ -107,7 +107,7 @@ def test_where_nothing_should_come_the_block_takes_its_time_and_no_other_record_
     with orders.expect(0, key=b"43", within_ms=20) as records:
         orders.produce(b"other", key=b"42")
     assert records == []
-    assert time.monotonic() - began >= 0.02
+    assert time.monotonic() - began >= 0.019  # the timers of uvloop count whole milliseconds
 
 
 def test_a_topic_that_is_not_there_yet_can_be_expected_on(broker: Broker) -> None:
