@@ -23,7 +23,7 @@ from ..storage.log import PartitionLog
 from ..storage.log_manager import LogManager
 from .clock import Clock
 from .log_maintenance import LogMaintenance
-from .scheduler import CheckpointWriter, Deferred, Turn
+from .scheduler import CheckpointWriter, Deferred, Turn, do_in_thread
 from .settings.dynamic_config import DynamicBrokerConfig
 
 if TYPE_CHECKING:
@@ -371,9 +371,7 @@ class LogCleaner:
         above the recovery point for the work of a pass. KafkaStorageError, OSError."""
         end_offset, checkpoint = job.range.end_offset, self._recovery_point_checkpoint
         if job.log.recovery_point < end_offset:
-            flush = job.log.flush_work()
-            await self._in_thread(flush.run)
-            flush.finish()
+            await do_in_thread(job.log.flush_work())
         if checkpoint.written.get(job.partition, 0) < end_offset:
             await checkpoint.write()
 

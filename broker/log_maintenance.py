@@ -21,7 +21,7 @@ from ..storage.log_manager import LogManager
 from ..storage.offset_checkpoint_file import write_offsets
 from .clock import Clock, Move
 from .purgatory import Purgatory
-from .scheduler import CheckpointWriter, Deferred, PausedTasks, in_thread
+from .scheduler import CheckpointWriter, Deferred, PausedTasks, do_in_thread, in_thread
 from .settings.dynamic_config import DynamicBrokerConfig
 
 log = logging.getLogger("kmini.broker")
@@ -131,8 +131,7 @@ class LogMaintenance:
 
 
 async def _do(work: BackgroundWork) -> None:
-    await in_thread(work.run)
     try:
-        work.finish()
+        await do_in_thread(work)
     except KafkaStorageError as error:
         log.error("%s", error)

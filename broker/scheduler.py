@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeAlias, TypeVar, cast
 
 from ..protocol.topics import TopicPartition
+from ..storage.background_work import BackgroundWork
 from .clock import Clock, Timer
 
 log = logging.getLogger("kmini.background")
@@ -26,6 +27,12 @@ _TURN_S = 0.004
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     """Run blocking or long work in a worker thread. Its arguments must not change meanwhile."""
     return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
+
+async def do_in_thread(work: BackgroundWork) -> None:
+    """Run work of a log in a worker thread, and finish it on the loop. Raises what `finish` raises."""
+    await in_thread(work.run)
+    work.finish()
 
 
 def run_now(coroutine: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":

@@ -131,7 +131,7 @@ class LogManager:
         directories = dict(self._partition_directories())
         is_clean = take_clean_shutdown(self.filesystem, self.directory)
         recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
-        cleaned = self._read(filenames.CLEANER_CHECKPOINT)
+        cleaned = {} if is_clean else self._read(filenames.CLEANER_CHECKPOINT)  # no gap lies above a clean end
         start_offsets = self._read_start_offsets()
         self._maybe_in_checkpoint = set(start_offsets)
         configs = {topic: self._config_of(topic) for topic in {name.topic for name in directories}}

@@ -281,19 +281,19 @@ class LogLoader:
             self.producers.end_offset = max(self.producers.end_offset, segment.base_offset)
             self._take_snapshot(taken)
             cut = segment.recover(partial(self._visit, segment))
-            following = row[number + 1 :]
-            if cut or (following and self._misses_records(segment, following[0])):
+            later = len(row) - number - 1
+            if cut or (later and self._misses_records(segment, row[number + 1])):
                 logger.warning(
                     "%s: segment %d was damaged at offset %d; cut %d bytes and %d later segments",
                     self.directory,
                     segment.base_offset,
                     segment.next_offset,
                     cut,
-                    len(following),
+                    later,
                 )
-                self.segments.delete_newest(len(following), self.now_ms + self.config.file_delete_delay_ms)
+                self.segments.delete_newest(later, self.now_ms + self.config.file_delete_delay_ms)
                 break
-            if following:
+            if later:
                 segment.seal()
         self._take_snapshot(taken, at_log_end=True)
         beyond = [offset for offset in self.snapshots[believed:] if offset not in taken]

@@ -106,7 +106,7 @@ async def _fetch_named(request: FetchRequest, reader: Reader, context: Context) 
     wanted = await resolve(request, reader, context)
     context.kept = KeptFetch.of(request, wanted, context)  # for requests that repeat this one
     if reader.is_follower:
-        note_fetched(wanted)
+        note_fetched(wanted, reader, context)
     if request.max_wait_ms > 0 and wanted:
         delayed = DelayedFetch(wanted, request.min_bytes)
         if not delayed.is_complete():
@@ -134,7 +134,7 @@ async def _continue_session(request: FetchRequest, reader: Reader, context: Cont
             return FetchResponse()
         wanted = session.to_read()
         if reader.is_follower:
-            note_fetched(wanted)
+            note_fetched(wanted, reader, context)
         if request.max_wait_ms > 0:
             delayed = DelayedFetch(session.pending, request.min_bytes, session)
             if not delayed.is_complete():
@@ -169,7 +169,9 @@ async def resolve(request: FetchRequest, reader: Reader, context: Context) -> li
     return list(wanted.values())
 
 
-def note_fetched(wanted: Iterable[FetchPartition]) -> None:
-    """Note in the partitions how far the follower has fetched."""
-    for one in wanted:
-        one.note_fetched()
+def note_fetched(wanted: Iterable[FetchPartition], reader: Reader, context: Context) -> None:
+    """Note in the partitions how far the follower has fetched. A fetch from before the last start of its broker does
+    not say what that has now: it may have lost records (KIP-903)."""
+    if reader.replica_epoch in (-1, context.services.controller.broker_epoch(reader.replica_id)):
+        for one in wanted:
+            one.note_fetched()

@@ -270,13 +270,10 @@ class FetchPartition:
         return None
 
     def note_fetched(self) -> None:
-        """Note in the partition how far this follower has its log. Its offset says nothing where the logs diverge, and
-        where the broker has started again since it sent the fetch: it may have lost records (KIP-903)."""
-        asked, partition, reader = self.asked, self.partition, self.reader
-        if reader.replica_epoch not in (-1, self._replica_manager.controller.broker_epoch(reader.replica_id)):
-            return
+        """Note in the partition how far this follower has its log. Its offset says nothing where the logs diverge."""
+        asked, partition = self.asked, self.partition
         if isinstance(partition, Partition) and self.instead_of_records() is None:
-            partition.follower_fetched(reader.replica_id, asked.fetch_offset, asked.log_start_offset)
+            partition.follower_fetched(self.reader.replica_id, asked.fetch_offset, asked.log_start_offset)
 
     def is_noted(self) -> bool:
         """Whether the partition knows what this follower has, and counts it as in sync; true for a consumer. Else the

@@ -83,6 +83,7 @@ class FetcherManager:
         """Whether it stands still, between `hold` and `release`."""
         self.max_fetch_version: int | None = None
         self.broker_epoch = controller.begin_broker_epoch(config.current.node_id)
+        """That of this start, which the leaders are told."""
 
     def start(self) -> None:
         """Begin to fetch: the leaders can be reached from now on."""

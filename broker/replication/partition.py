@@ -25,7 +25,7 @@ from ..clock import Clock
 from ..controller import elections
 from ..controller.controller import Controller
 from ..controller.peers import Peers
-from ..scheduler import in_thread
+from ..scheduler import do_in_thread
 from ..settings.dynamic_config import DynamicBrokerConfig
 from .in_sync_replicas import Replica, Replicas
 
@@ -162,9 +162,7 @@ class Partition:
     async def flush(self) -> None:
         """Put the log on the disk as far as it goes now, before any answer (flush.messages). Raises
         KafkaStorageError."""
-        work = self.log.flush_work()
-        await in_thread(work.run)
-        work.finish()
+        await do_in_thread(self.log.flush_work())
 
     def delete_records(self, offset: int, after_checkpoint: "AfterCheckpoint") -> int:
         """Delete the records below `offset` (-1: the high watermark), in the order of storage/deletion.py; return the

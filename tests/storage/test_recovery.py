@@ -23,6 +23,16 @@ INDEX, TIME_INDEX, LOG = "00000000000000000000.index", "00000000000000000000.tim
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 
+def without_the_end_of_its_second_segment(make_bench: Callable[..., Bench], left: int) -> Bench:
+    """Four segments of two batches, the second of which has only as many as are `left`."""
+    bench = make_bench(segment_bytes=200)
+    for number in range(8):
+        bench.append(f"{number}")
+    second = bench.filesystem.open(f"{DIRECTORY}/{2:020}.log")
+    second.truncate(second.size // 2 * left)
+    return bench
+
+
 class TestAfterACleanShutdown:
     def test_everything_is_as_it_was(self, make_bench: Callable[..., Bench]) -> None:
         bench = make_bench(segment_bytes=400, index_interval_bytes=100)
@@ -198,11 +208,7 @@ class TestAfterAKill:
     def test_a_sealed_segment_without_its_last_batches_ends_the_log(
         self, make_bench: Callable[..., Bench], left: int
     ) -> None:
-        bench = make_bench(segment_bytes=200)
-        for number in range(8):
-            bench.append(f"{number}")
-        second = bench.filesystem.open(f"{DIRECTORY}/{2:020}.log")
-        second.truncate(second.size // 2 * left)
+        bench = without_the_end_of_its_second_segment(make_bench, left)
         bench.reopen(recovery_point=2, compacted_to=2)
         assert bench.values() == ["0", "1", "2"][: 2 + left]
         assert bench.log.log_end_offset == 2 + left
@@ -210,11 +216,7 @@ class TestAfterAKill:
 
     @pytest.mark.parametrize("left", [0, 1])
     def test_what_compaction_may_have_removed_is_not_missed(self, make_bench: Callable[..., Bench], left: int) -> None:
-        bench = make_bench(segment_bytes=200)
-        for number in range(8):
-            bench.append(f"{number}")
-        second = bench.filesystem.open(f"{DIRECTORY}/{2:020}.log")
-        second.truncate(second.size // 2 * left)
+        bench = without_the_end_of_its_second_segment(make_bench, left)
         bench.reopen(recovery_point=2, compacted_to=4)
         assert bench.values() == ["0", "1", *["2"][:left], "4", "5", "6", "7"]
 

@@ -263,7 +263,7 @@ class ShareMember(Actor):
 
 
 def not_delivered(shared: Shared, world: World) -> dict[TopicPartition, list[int]]:
-    """The offsets of acknowledged records that came to no member. None, if answers were lost as often as a record is
+    """The offsets of acknowledged records that came to no member; empty if answers were lost as often as a record is
     delivered."""
     if shared.unanswered >= MOST_DELIVERIES:
         return {}
