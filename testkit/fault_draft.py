@@ -180,6 +180,10 @@ class FaultDraft(Generic[Armed]):
         answer its correlation id, its size, or all of its bytes. Raises ValueError."""
         return self._arm(make_act("corrupt", what))
 
+    def expired_token(self) -> Armed:
+        """Refuse the token of a login by OAUTHBEARER as one that has expired: an act of `on("SaslAuthenticate")`."""
+        return self._arm(make_act("expired_token"))
+
     def refuse(self) -> Armed:
         """Reset new connections, or those that begin a TLS handshake: an act of `on("connect")` and `on("tls")`."""
         return self._arm(make_act("refuse"))

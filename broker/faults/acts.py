@@ -43,7 +43,8 @@ class Act:
 
     @property
     def apis(self) -> tuple[str, ...]:
-        """The APIs whose decoded answers it changes, by `change`; empty for an act of another kind."""
+        """The APIs for which alone it is: those whose decoded answers it changes, by `change`, or whose requests its
+        own rule serves. It acts where it finds something to change. Empty for an act on any API."""
         return ()
 
     def change(self, answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
@@ -230,6 +231,18 @@ class WithoutBroker(Act):
 
     def change(self, answer: Any, means: Means | None, topic_name: Callable[[bytes], str | None]) -> bool:
         return leave_out_broker(answer, self.broker)
+
+
+@dataclass(frozen=True)
+class ExpiredToken(Act):
+    """Refuse the token of a login by OAUTHBEARER as one that has expired. Logins by other mechanisms are served."""
+
+    kind = "expired_token"
+    on: bool = True
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        return ("SaslAuthenticate",)
 
 
 @dataclass(frozen=True)

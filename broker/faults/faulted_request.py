@@ -14,6 +14,7 @@ from .acts import (
     Disconnect,
     Drop,
     Error,
+    ExpiredToken,
     NoRecords,
     Respond,
     Throttle,
@@ -107,6 +108,10 @@ class FaultedRequest:
             return await self._fail()
         if isinstance(act, (Drop, Disconnect)) and not act.applied:
             return None
+        if isinstance(act, ExpiredToken):
+            if self._connection.sasl is not None and self._connection.sasl.expire_token():
+                active.acted()
+            return await self._serve()
         answer = await self._serve()
         if isinstance(act, Respond):
             return act.function(self._request, answer)

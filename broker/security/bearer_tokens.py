@@ -28,6 +28,10 @@ LEAST_BETWEEN_FETCHES_S = 10.0
 """Between two fetches for the sake of a key that is not known."""
 
 
+EXPIRED = "it has expired"
+"""Why a token is refused whose time is over."""
+
+
 class Token(NamedTuple):
     """What a valid token says."""
 
@@ -68,7 +72,7 @@ class Claims(NamedTuple):
         if expires_s is None:
             raise TokenRefused("no expiration time (exp)")
         if now_s - self.skew_s >= expires_s:
-            raise TokenRefused("it has expired")
+            raise TokenRefused(EXPIRED)
         if self.of_signed:
             self._check_begin(claims, issued_s, expires_s, now_s)
         elif issued_s is not None and issued_s > now_s + self.skew_s:

@@ -218,6 +218,12 @@ class SaslSession:
         self._token, credential = found
         return self._token.owner.name, credential
 
+    def expire_token(self) -> bool:
+        """Take the bearer token that comes next for one that has expired. False if the client is to send none now."""
+        from .sasl_oauthbearer import OAuthBearerExchange  # most brokers take no tokens
+
+        return isinstance(self._exchange, OAuthBearerExchange) and self._exchange.expire()
+
     def preparation(self, token: bytes) -> Awaitable[None] | None:
         """What has to be awaited before a token is evaluated: keys that are fetched. Mostly None."""
         tokens = self._settings.tokens

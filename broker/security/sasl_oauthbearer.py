@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 
-from .bearer_tokens import Token, TokenRefused
+from .bearer_tokens import EXPIRED, Token, TokenRefused
 from .sasl_exchange import AuthenticationFailed
 
 _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
@@ -31,6 +31,11 @@ class OAuthBearerExchange:
         self.username: str | None = None
         self.expires_s: float | None = None
 
+    def expire(self) -> bool:
+        """Take the token that comes for one that has expired. False if it has come already."""
+        self._validate = _refuse_as_expired
+        return self._refused is None
+
     def evaluate(self, token: bytes) -> bytes:
         if self._refused is not None:
             raise self._refused
@@ -49,6 +54,10 @@ class OAuthBearerExchange:
             )
         self.username, self.expires_s = valid.principal, valid.expires_s
         return b""
+
+
+def _refuse_as_expired(_: str) -> Token:
+    raise TokenRefused(EXPIRED)
 
 
 def parse_first(message: bytes) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import kmini
 from support.server_process import answers
 from support.until import until
 
@@ -270,7 +271,7 @@ def test_a_container_listens_at_every_address_and_its_link_has_a_token(start, tm
     assert Api(int(link[1]), link[3]).ask("GET", "/api/v1")[0] == 200
 
 
-def test_what_others_reach_is_served_by_tls_where_the_broker_has_it(start, stop, tmp_path) -> None:
+def test_what_others_reach_is_served_by_tls_where_the_broker_has_it(start, stop, tmp_path, monkeypatch) -> None:
     everywhere = ("--http-host", "0.0.0.0", "--registry", 0, "--registry-host", "0.0.0.0")
     data = ("--data-dir", tmp_path, "--tls", "auto")
     process = start("serve", "--port", 0, "--http", 0, *everywhere, *data)
@@ -284,6 +285,10 @@ def test_what_others_reach_is_served_by_tls_where_the_broker_has_it(start, stop,
     with urllib.request.urlopen(f"{registry}/subjects", timeout=60, context=authority) as answer:
         assert json.load(answer) == []
     assert (url[:8], registry[:8]) == ("https://", "https://")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "security" / "authority.pem"))
+    with kmini.connect(url, token=token) as broker:
+        broker.create_topic("orders")
+        assert broker.topics() == ["orders"]
     with pytest.raises(OSError):  # it does not speak plaintext
         urllib.request.urlopen(f"http{registry[5:]}/subjects", timeout=60)
     assert stop(process)[0] == 0

@@ -75,6 +75,49 @@ def address(broker: Broker) -> tuple[str, int]:
     return host, int(port)
 
 
+OAUTH = {"sasl": "OAUTHBEARER", "topics": ["orders"]}
+
+
+def test_librdkafka_logs_in_again_when_its_token_is_refused_as_expired(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kmini.authentication")
+    told: list[str] = []
+    with Broker(**OAUTH) as broker:
+        expired = broker.faults.on("SaslAuthenticate").times(2).expired_token()
+        settings = broker.client_config("confluent-kafka") | {"error_cb": lambda error: told.append(error.str())}
+        producer = Producer(settings)
+        producer.produce("orders", b"x")
+        assert producer.flush(60) == 0
+        assert expired.hits == 2
+    assert "failed: it has expired" in caplog.text
+    assert any("invalid_token" in each for each in told), told
+
+
+def test_javas_client_fails_while_its_tokens_are_refused_as_expired(java_clients: JavaClients) -> None:
+    with Broker(**OAUTH) as broker:
+        settings = {name.replace(".", "_"): text for name, text in broker.client_config("java").items()}
+        at, endpoint = settings.pop("bootstrap_servers"), settings["sasl_oauthbearer_token_endpoint_url"]
+        settings["system_org_apache_kafka_sasl_oauthbearer_allowed_urls"] = endpoint
+        expired = broker.faults.on("SaslAuthenticate").expired_token()
+        with java_clients.producer(at, **settings) as producer:
+            with pytest.raises(JavaError, match="invalid_token") as thrown:
+                producer.send("orders", "x")
+            assert any(name.endswith("SaslAuthenticationException") for name in thrown.value.thrown)
+        expired.remove()
+        with java_clients.producer(at, **settings) as producer:
+            assert producer.send("orders", "x") == 0
+
+
+def test_a_login_without_a_token_does_not_meet_the_rule_of_expired_ones() -> None:
+    with Broker(sasl="SCRAM-SHA-256", topics=["orders"]) as broker:
+        expired = broker.faults.on("SaslAuthenticate").expired_token()
+        producer = Producer(broker.client_config("confluent-kafka"))
+        producer.produce("orders", b"x")
+        assert producer.flush(30) == 0
+        assert expired.hits == 0
+        with pytest.raises(ValueError, match="expired_token is for SaslAuthenticate alone; not for Fetch"):
+            broker.faults.on("Fetch").expired_token()
+
+
 def test_rules_about_handshakes_know_their_conditions_and_acts(broker: Broker) -> None:
     with pytest.raises(ValueError, match="a TLS handshake has no topic: the conditions are broker, listener, where"):
         broker.faults.on("tls", topic="orders").refuse()

@@ -62,6 +62,7 @@ ARMING: list[tuple[Callable[[Any], Any], dict[str, Any]]] = [
     (lambda one: one.leader(2), {"leader": 2}),
     (lambda one: one.leader(2, epoch=0), {"leader": 2, "epoch": 0}),
     (lambda one: one.without_broker(2), {"without_broker": 2}),
+    (lambda one: one.expired_token(), {"expired_token": True}),
     (lambda one: one.refuse(), {"refuse": True}),
     (lambda one: one.wrong_certificate(), {"wrong_certificate": True}),
     (lambda one: one.slow("5ms"), {"slow": 5}),

@@ -23,6 +23,7 @@ DOCUMENTS: list[dict[str, Any]] = [
     {"no_records": True},
     {"leader": 1, "epoch": 0},
     {"without_broker": 1},
+    {"expired_token": True},
     {"refuse": True},
     {"wrong_certificate": True},
     {"silent": True},

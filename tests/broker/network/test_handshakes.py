@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from kmini import Broker
 from kmini.broker.network import handshakes
 from kmini.broker.network.peer_log import PeerLog
 from support.certificates import Authority, client_hello
+from support.until import until
 
 pytestmark = pytest.mark.sockets
 
@@ -70,6 +74,61 @@ def test_clients_amid_their_handshakes_give_way_to_later_ones(
     assert all(map(is_closed, stuck[: 2 * MOST]))
     assert goes_on(stuck[-1])
     assert f"it is the oldest of more than {MOST} TLS handshakes" in caplog.text
+
+
+def test_two_thousand_clients_amid_their_handshakes_keep_no_producer_waiting(stack: ExitStack) -> None:
+    """With the limits as they are: a producer of each kind sends amid them, one that came before and one that comes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 10_000:
+        pytest.skip(f"this machine lets a process open {hard} files, and broker and clients need 10,000 here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+    with Broker(topics=["orders"], tls="auto") as broker:
+        before = Producer(broker.client_config("confluent-kafka"))
+        before.produce("orders", b"0")
+        assert before.flush(60) == 0
+        stuck = []
+        for number in range(2_000):
+            stuck.append(plain(broker, stack))
+            stuck[-1].sendall(HELLO[: len(HELLO) // 2])
+            if number % 500 == 499:
+                before.produce("orders", b"before")
+                coming = Producer(broker.client_config("confluent-kafka"))
+                coming.produce("orders", b"coming")
+                assert (before.flush(60), coming.flush(60)) == (0, 0)
+        assert is_served(broker)
+        assert all(map(is_closed, stuck[:1_000]))
+        assert len(broker.records("orders")) == 9
+
+
+def test_a_handshake_that_goes_on_for_too_long_ends_although_bytes_of_it_still_come(stack: ExitStack) -> None:
+    with Broker(tls="auto", config={"kmini.authentication.timeout.ms": "300"}) as broker:
+        slow, left = plain(broker, stack), iter(HELLO)
+        slow.settimeout(0.01)
+
+        def is_over() -> bool:
+            try:
+                slow.sendall(bytes([next(left)]))
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        until(is_over)
+        assert is_served(broker)
+
+
+def test_no_client_renegotiates() -> None:
+    """Each time would cost the broker ten times what it costs the client. TLS 1.3 has no renegotiation."""
+    with Broker(tls="auto") as broker:
+        command = ["openssl", "s_client", "-connect", broker.bootstrap_servers, "-tls1_2"]
+        try:
+            client = subprocess.run(command, input=b"R\n", capture_output=True, timeout=60, check=False)
+        except FileNotFoundError:
+            pytest.skip("this machine has no openssl, whose client renegotiates")
+        assert b"no renegotiation" in client.stderr
+        assert is_served(broker)
 
 
 def is_closed(connection: socket.socket) -> bool:
