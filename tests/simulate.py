@@ -88,19 +88,19 @@ def table(met: Counter[tuple[str, str]]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seeds", help="a seed, or the first and the last one as 1-1000")
+    parser.add_argument("seeds", help="a seed, or first and last ones: 1-1000 or 1-1000,10001-10300")
     parser.add_argument("--stop", action="store_true", help="at the first history that breaks a promise")
     parser.add_argument("--steps", help="only these steps of the nemesis: 3,7, or none")
     parser.add_argument("--actors", help="only these clients: p1,d1")
     options = parser.parse_args(arguments)
-    first, _, last = options.seeds.partition("-")
-    if last:
-        return run(range(int(first), int(last) + 1), stops=options.stop)
+    if "-" in options.seeds:
+        ends = [map(int, part.split("-")) for part in options.seeds.split(",")]
+        return run([seed for first, last in ends for seed in range(first, last + 1)], stops=options.stop)
     steps = None if options.steps is None else [int(step) for step in options.steps.split(",") if step != "none"]
     actors = None if options.actors is None else options.actors.split(",")
     logging.lastResort = None  # a history says what is worth knowing
     try:
-        outcome = play(int(first), steps=steps, actors=actors)
+        outcome = play(int(options.seeds), steps=steps, actors=actors)
     except Violation as error:
         print(error)
         return 1

@@ -32,7 +32,7 @@ from support.simulation.administrator import MADE, Administrator
 from support.simulation.group_actors import Claims, ClassicMember, Member, StreamsMember
 from support.simulation.keyed_actors import KEYED, KeyedReader, KeyedWriter, check_compacted
 from support.simulation.loop import simulate, simulated_loop
-from support.simulation.nemesis import SESSION_MS, Disk, Nemesis
+from support.simulation.nemesis import RELEASES, SESSION_MS, Disk, Nemesis, has_restarts
 from support.simulation.offset_actors import Committer, OffsetReader, TransactionalCommitter
 from support.simulation.record_actors import Deleter, Producer, Reader, TransactionalProducer
 from support.simulation.share_actors import Shared, ShareMember, not_delivered
@@ -193,6 +193,8 @@ async def _play(
         "share.coordinator.state.topic.replication.factor": str(replicas),
         "share.coordinator.state.topic.min.isr": str(min(replicas, 2)),
     }
+    if has_restarts(seed) and not has_newcomers(seed):  # those need the newest release
+        settings |= chance.choice([{"kmini.as.version": release} if release else {} for release in RELEASES])
     clock = MovableClock()
     filesystems = {CONTROLLER: MemoryFileSystem()}
     for node_id in range(1, brokers + 1):
@@ -200,6 +202,7 @@ async def _play(
     configs = [BrokerConfig.parse({**settings, "node.id": str(node_id)}) for node_id in range(1, brokers + 1)]
     cluster = LocalCluster(configs, "data", clock=clock, filesystems=filesystems)
     await cluster.start()
+    world: World | None = None
     try:
         partitions = chance.choice((1, 2, 2, 3))
         first = cluster.brokers[1]
@@ -214,7 +217,7 @@ async def _play(
         meet(world)
         await _live(world, steps, names)
     finally:
-        await cluster.stop()
+        await (cluster if world is None else world.cluster).stop()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
         raise Violation(f"tasks are left behind: {left}")

@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator
 
 from kmini.broker.controller.reassignments import reassign
-from kmini.broker.local_cluster import LocalCluster
+from kmini.broker.local_cluster import CONTROLLER, LocalCluster
 from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from kmini.storage.filesystem.faults import Faults
@@ -50,6 +50,16 @@ class Disk(Faults):
             if self._chance.random() < self.failures:
                 raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         return super().before(operation, path)
+
+
+RELEASES = ("4.0", "4.3", None)
+"""Values of `kmini.as.version`, the oldest first; None is the newest."""
+
+
+def has_restarts(seed: int) -> bool:
+    """Whether the process ends and starts again, as another release perhaps. It does in none of the histories that had
+    found something before: with it, these would be others."""
+    return seed > 10_000
 
 
 class Nemesis:
@@ -92,6 +102,8 @@ class Nemesis:
         for step in [*self._steps]:
             if step not in undoing:
                 self._steps[step] *= self.random.choice((0, 1, 1, 3))  # a swarm: no history has every trouble
+        if has_restarts(world.seed):
+            self._steps[self._end_process] = self.random.choice((1, 2, 4))
         self._steps = {step: weight for step, weight in self._steps.items() if weight}
 
     @property
@@ -217,6 +229,34 @@ class Nemesis:
         self._failed.discard(node_id)
         self._world.turned(node_id)
         return f"restart {node_id}"
+
+    async def _end_process(self) -> str:
+        """The process of all brokers is killed, or stops, and starts again, sometimes as a newer release."""
+        world, cluster, filesystems = self._world, self._cluster, self._world.filesystems
+        is_killed = self.random.random() < 0.6
+        if not is_killed and any(not disk.is_sound for disk in self._disks().values()):
+            return ""
+        for node_id, broker in [*cluster.brokers.items()]:
+            world.turned(node_id)
+            if is_killed:  # no other broker, and not the controller, notices
+                await broker.kill()
+                del cluster.brokers[node_id]
+                filesystems[node_id] = filesystems[node_id].kill(Disk(self.random))
+        await cluster.stop(keeps_data=not is_killed)
+        if is_killed:
+            filesystems[CONTROLLER] = filesystems[CONTROLLER].kill()
+        await asyncio.sleep(self.random.choice((0.0, 1.0, 20.0)))
+        before = cluster.configs[0].kmini_as_version
+        release = self.random.choice(RELEASES[RELEASES.index(before) :])
+        configs = [config.replace(kmini_as_version=release) for config in cluster.configs]
+        world.cluster = LocalCluster(configs, cluster.data_dir, clock=world.clock, filesystems=filesystems)
+        await world.cluster.start()
+        for held in (self._lost, self._held, self._failed, world.fenced):
+            held.clear()
+        for node_id in world.cluster.brokers:
+            world.turned(node_id)
+        as_newer = f" as {release or 'the newest release'}" if release != before else ""
+        return f"the process {'is killed' if is_killed else 'stops'}, and starts again{as_newer}"
 
     async def _cut_off(self) -> str:
         node_id = self._any(self._sound())
