@@ -179,14 +179,19 @@ class Server:
             connection.abort()
         await self._forget_listeners()
 
-    async def kill(self) -> None:
-        """End everything at once, as the end of a process does."""
+    def break_off(self) -> list[asyncio.Future[bool]]:
+        """Break every connection at once, and accept no more. Returns the work that is cancelled by it."""
         self._accept_no_more()
         working = [connection.in_service for connection in self.connections if connection.in_service is not None]
         for connection in list(self.connections):
             connection.abort()
         for task in working:
             task.cancel()
+        return working
+
+    async def kill(self) -> None:
+        """End everything at once, as the end of a process does."""
+        working = self.break_off()
         if working:
             await asyncio.wait(working)
         await self._forget_listeners()

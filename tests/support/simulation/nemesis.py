@@ -236,15 +236,18 @@ class Nemesis:
         is_killed = self.random.random() < 0.6
         if not is_killed and any(not disk.is_sound for disk in self._disks().values()):
             return ""
-        for node_id, broker in [*cluster.brokers.items()]:
-            world.turned(node_id)
-            if is_killed:  # no other broker, and not the controller, notices
-                await broker.kill()
-                del cluster.brokers[node_id]
-                filesystems[node_id] = filesystems[node_id].kill(Disk(self.random))
-        await cluster.stop(keeps_data=not is_killed)
-        if is_killed:
+        brokers = [*cluster.brokers.values()]
+        for broker in brokers:
+            world.turned(broker.node_id)
+            if is_killed:
+                broker.server.break_off()
+                filesystems[broker.node_id] = filesystems[broker.node_id].kill(Disk(self.random))
+        if is_killed:  # all of it at one moment; what still runs writes to disks that nobody will read
             filesystems[CONTROLLER] = filesystems[CONTROLLER].kill()
+            cluster.brokers.clear()
+            for broker in brokers:
+                await broker.kill()
+        await cluster.stop(keeps_data=not is_killed)
         await asyncio.sleep(self.random.choice((0.0, 1.0, 20.0)))
         before = cluster.configs[0].kmini_as_version
         release = self.random.choice(RELEASES[RELEASES.index(before) :])
