@@ -24,11 +24,16 @@ pytestmark = pytest.mark.sockets
 MOST = 20
 
 
+@pytest.fixture(autouse=True)
+def _own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the lines of other tests not count among those that a log takes in a while."""
+    monkeypatch.setattr(handshakes, "peer_log", PeerLog(handshakes.peer_log._logger))
+
+
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     """Lets so few handshakes go on that a test fills them."""
     monkeypatch.setattr(handshakes, "MOST_HANDSHAKES", MOST)
-    monkeypatch.setattr(handshakes, "peer_log", PeerLog(handshakes.peer_log._logger))  # others' lines do not count
     with Broker(topics=["orders"], tls="auto") as running:
         yield running
 
