@@ -146,10 +146,10 @@ DEFECTS = (
     Defect(
         "share_state_write_overtakes_another",
         "Changes of a share partition are stored in their order, also where a write is tried again.",
-        "share_partitions.py",
+        "share_partition_manager.py",
         "async with self._state_lock: if self._is_closed:",
         "if True:\n                if self._is_closed:",
-        ("tests/broker/share_fetch/test_share_partitions.py",),
+        ("tests/broker/share_fetch/test_share_partition_manager.py",),
     ),
     Defect(
         "cut_off_leader_appends_to_a_deleted_topic",
@@ -598,18 +598,18 @@ DEFECTS = (
     Defect(
         "throttled_client_is_served_on",
         "Nothing more of a throttled client's connection is served until its time is over.",
-        "charge.py",
+        "throttling.py",
         "if self._throttle_ms: self._context.connection.mute(self._throttle_ms)",
         "self._exchange.note_fault('')",
-        ("tests/broker/quotas/test_charge.py",),
+        ("tests/broker/quotas/test_throttling.py",),
     ),
     Defect(
         "throttled_fetch_counts",
         "A fetch above its quota, which is answered without records, does not count.",
-        "charge.py",
+        "throttling.py",
         "rate.record(-size, now_ms)",
         "rate.record(0, now_ms)",
-        ("tests/broker/quotas/test_charge.py",),
+        ("tests/broker/quotas/test_throttling.py",),
     ),
 )
 

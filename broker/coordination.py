@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .groups.group_coordinator import GroupCoordinator
     from .groups.transactional_offsets import TransactionalOffsets
     from .settings.group_config import GroupConfigs
-    from .share_fetch.share_partitions import SharePartitions
+    from .share_fetch.share_partition_manager import SharePartitionManager
     from .share_fetch.share_sessions import ShareSessions
     from .share_state.persister import Persister, SharePeer
     from .share_state.share_coordinator import ShareCoordinator
@@ -73,7 +73,7 @@ class Coordination:
         self._share_coordinator: ShareCoordinator | None = None
         self._share_state_topic: CoordinatorTopic | None = None
         self._persister: Persister | None = None
-        self._share_partitions: SharePartitions | None = None
+        self._share_partitions: SharePartitionManager | None = None
         self._share_sessions: ShareSessions | None = None
         self.loading = Loading()
         self._is_active = False
@@ -191,12 +191,12 @@ class Coordination:
         return self._persister
 
     @property
-    def share_partitions(self) -> SharePartitions:
+    def share_partitions(self) -> SharePartitionManager:
         """The share partitions that this broker leads."""
         if self._share_partitions is None:
-            from .share_fetch.share_partitions import SharePartitions
+            from .share_fetch.share_partition_manager import SharePartitionManager
 
-            self._share_partitions = SharePartitions(self._replica_manager, self.persister, self.group_configs.of)
+            self._share_partitions = SharePartitionManager(self._replica_manager, self.persister, self.group_configs.of)
         return self._share_partitions
 
     @property

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .quotas.client_quotas import ClientQuotas
     from .security.delegation_tokens import TokenLogins
     from .settings.group_config import GroupConfigs
-    from .share_fetch.share_partitions import SharePartitions
+    from .share_fetch.share_partition_manager import SharePartitionManager
     from .share_fetch.share_sessions import ShareSessions
     from .share_state.persister import Persister
     from .share_state.share_coordinator import ShareCoordinator
@@ -169,7 +169,7 @@ class Services(Intercepted):
         return self._coordination.persister
 
     @property
-    def share_partitions(self) -> SharePartitions:
+    def share_partitions(self) -> SharePartitionManager:
         """The share partitions that this broker leads."""
         return self._coordination.share_partitions
 

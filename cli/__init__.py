@@ -1,4 +1,4 @@
-"""The command `kmini`, its commands, and the module of each.
+"""The command `kmini`, its commands, the module of each, and how a command fails: a sentence and an exit code.
 
 A command's module is imported when the command runs, because start-up time counts: `kmini serve` imports no client,
 tables are imported when one is drawn, and `kmini --help` imports no command.

@@ -9,7 +9,7 @@ import click
 from kmini.cli import Commands
 from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.option_values import changes_options, parse_changes
-from kmini.cli.reporting import report
+from kmini.cli.several_names import report
 from kmini.cli.tables import format_option, show
 
 if TYPE_CHECKING:

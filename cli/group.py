@@ -11,7 +11,7 @@ from kmini.cli import Commands
 from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.group_reset import reset
 from kmini.cli.option_values import AnyCase, parse_topics
-from kmini.cli.reporting import each, report
+from kmini.cli.several_names import each, report
 from kmini.cli.tables import format_option, show
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""`kmini group reset`: change the committed offsets of a group."""
+"""`kmini group reset`: change the committed offsets of a group without members (`must_be_idle`, as for
+`kmini consume --group`)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import click
 from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.group_progress import must_be_idle
 from kmini.cli.option_values import parse_time, parse_topics
-from kmini.cli.reporting import report
+from kmini.cli.several_names import report
 from kmini.cli.tables import format_option, show
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from kmini.cli import Commands
 from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.escaping import escaped
 from kmini.cli.option_values import changes_options, parse_changes, parse_setting
-from kmini.cli.reporting import report
+from kmini.cli.several_names import report
 from kmini.cli.tables import format_option, show
 from kmini.cli.wanted_topics import NewTopic, parse_topic
 

@@ -9,7 +9,7 @@ import click
 from kmini.cli import Commands
 from kmini.cli.broker_call import ask, bootstrap_option
 from kmini.cli.option_values import AnyCase, parse_partitions
-from kmini.cli.reporting import each, report
+from kmini.cli.several_names import each, report
 from kmini.cli.tables import format_option, show, time_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Exchanges as lines: for people, and as JSON.
+"""Exchanges as lines: for people, and as JSON. What is secret never comes here: `observer.py` does not decode it.
 
 JSON has one object for each exchange, with `header` and `payload` as Kroxylicious' protocol logger has them:
 `{"header": {"type": "Produce", "apiKey": 0, "apiVersion": 9, ...}, "payload": {...}, "answer": {...}}`.

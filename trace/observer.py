@@ -1,6 +1,7 @@
 """What a request names and what its answer says, as the journal of a broker has it; for requests of any Kafka.
 
 Frames go on before they are looked at here, so that a look costs the exchange no time. Bodies of SASL are not decoded.
+`proxied_connection.py` pairs answers with requests, but for those that get none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Hosts of HTTP: whether only this machine reaches what listens at one, and what a Host header and an Origin say.
 
 A page of a browser can reach a server on loopback under a name of its own site, whose address it changes (DNS
-rebinding). So such a server serves only requests whose Host is a name of this machine.
+rebinding). So such a server serves only requests whose Host is a name of this machine: `control/access.py` and
+`registry/registry_access.py` refuse others.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from ..network.listeners import Listener
     from ..purgatory import Operation
-    from ..quotas.charge import Charge
+    from ..quotas.throttling import Charge
     from ..security.fetch_access import FetchAccess
     from ..security.resources import Principal
     from ..security.sasl import SaslSession

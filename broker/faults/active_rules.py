@@ -1,7 +1,8 @@
 """The rules in force, as one interceptor of the brokers for which they are made.
 
-Of several rules that mean a request, delays, holds and throttles add up, and the newest rule decides on the answer. (Of
-errors for single topics or partitions each fails its own entries.) While no rule is set, no broker has the interceptor.
+Of several rules that mean a request, delays, holds and throttles add up, and the newest rule decides on the answer
+(`faulted_request.py`; of errors for single topics or partitions each fails its own entries). While no rule is set, no
+broker has the interceptor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The group coordinator: the groups in memory, their life, and which kind of group serves a request.
 
 The kinds are in rooms of their own: `classic/` has the classic protocol, `consumer/` that of KIP-848, and `modern/`
-what all kinds have in common that the coordinator assigns.
+what all kinds have in common that the coordinator assigns. `group.py` has what a group of any kind refuses, as its
+deletion while it has members.
 """
 
 from __future__ import annotations

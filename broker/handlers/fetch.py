@@ -6,7 +6,7 @@ Every fetch takes four steps, in this order:
    records before it, which may be what a produce waits for.
 2. Wait until `min_bytes` can be read or a partition has something else to say (`DelayedFetch`), for `max_wait_ms` at
    most.
-3. Read the partitions, once.
+3. Read the partitions, once (`read_all` in `replication/delayed_fetch.py`): the first batch whole, whatever the limits.
 4. Answer.
 
 A request that names all its partitions takes these steps in `_fetch_named`. Of two kinds of requests something is kept,

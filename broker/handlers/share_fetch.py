@@ -29,7 +29,7 @@ from ..security.guarding import Call
 from ..security.permission_kinds import each, whole
 from ..security.resources import AclOperation, ResourceType
 from ..share_fetch.delayed_share_fetch import Acquired, DelayedShareFetch, SessionLimit, Wishes, acquire_all
-from ..share_fetch.share_partitions import LedSharePartition
+from ..share_fetch.share_partition_manager import LedSharePartition
 from ..share_fetch.share_sessions import MemberKey, ShareSession
 from ..share_state.persister import SharePartitionKey
 from . import share_acknowledgements

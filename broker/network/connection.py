@@ -6,6 +6,8 @@ handlers.
 
 Requests of a connection are served one by one and answered in order, as in Kafka. Pipelined requests wait in the
 receive buffer, and beyond a bound in the socket. A connection is not read from while a reply to it is unsent.
+
+`socket_server.py` closes idle ones. A connection can be muted; `quotas/throttling.py` says whose is, and for how long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The listeners of a broker and the connections they accepted."""
+"""The listeners of a broker and the connections they accepted: their limits, and the end of idle ones."""
 
 import asyncio
 import errno

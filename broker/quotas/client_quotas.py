@@ -1,8 +1,8 @@
 """The quotas that one broker holds its clients to, and how much of each has been used.
 
 Each broker counts by itself, as in Kafka. What `controller/client_quotas.py` stores comes here with every change.
-`charge.py` has what they do to a request, `mutations.py` what they do to requests that create and delete partitions;
-the server asks about connections itself.
+`throttling.py` has what they do to a request, `mutations.py` what they do to requests that create and delete
+partitions; the server asks about connections itself.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ..api.interception import Exchange, Look, Serve, every_request
 from ..controller.client_quotas import IP
 from ..security.resources import ANONYMOUS
-from .charge import REQUESTS, Charge
 from .mutations import MUTATIONS
 from .precedence import Quota, QuotasOfKind
 from .rates import Rate, Sensors, TokenBucket, Windows
+from .throttling import REQUESTS, Charge
 
 if TYPE_CHECKING:
     from ...protocol.schema import Request

@@ -12,7 +12,7 @@ from .share_partition import InFlight, Limits
 
 if TYPE_CHECKING:
     from ...storage.log import PartitionLog
-    from .share_partitions import LedSharePartition
+    from .share_partition_manager import LedSharePartition
 
 
 class Wishes(NamedTuple):

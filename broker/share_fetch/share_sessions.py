@@ -22,7 +22,7 @@ from ..share_state.persister import SharePartitionKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .share_partitions import SharePartitions
+    from .share_partition_manager import SharePartitionManager
 
 
 class EndingConnection(Protocol):
@@ -60,7 +60,7 @@ class ShareSession:
 class ShareSessions:
     """The share sessions of one broker. Belongs to the broker's loop."""
 
-    def __init__(self, share_partitions: SharePartitions) -> None:
+    def __init__(self, share_partitions: SharePartitionManager) -> None:
         self._share_partitions = share_partitions
         self._by_key: dict[MemberKey, ShareSession] = {}
         self._partitions = 0

@@ -233,6 +233,12 @@ def test_an_address_that_is_none_is_wrong_usage(run) -> None:
     assert "'here:port' is no address: host:port was expected" in result.stderr
 
 
+def test_an_error_that_a_broker_answers_is_one_sentence_and_exit_code_1(run, broker: Broker) -> None:
+    for command in (["topic", "describe", "none"], ["group", "describe", "none"], ["consume", "none"]):
+        result = run(*command, "--bootstrap-server", broker.bootstrap_servers)
+        assert (result.exit_code, result.stderr[:7], result.stderr.count("\n")) == (1, "kmini: ", 1), result.stderr
+
+
 def test_a_fault_of_our_own_is_a_sentence_too(run, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("the unforeseen")

@@ -1,4 +1,5 @@
-"""The row of segments of a log: how they come, go and are replaced, and what their files are called."""
+"""The row of segments of a log: how they come, go and are replaced, and what their files are called. When the active
+one has to roll: `test_segment.py`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from kmini.broker.journal.request_journal import SECRET_APIS
-from kmini.protocol.messages import REQUESTS, FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
+from kmini.protocol.messages import (
+    REQUESTS,
+    FetchRequest,
+    FetchResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+)
 from kmini.protocol.messages.headers import RequestHeader, encode_response_header
 from kmini.protocol.schema import Request, Response
 from kmini.trace import proxy_state
@@ -69,6 +76,15 @@ def learn_orders(seen: Seen) -> None:
     topic = MetadataResponse.Topic(name="orders", topic_id=ORDERS)
     answer = MetadataResponse(brokers=[], topics=[topic])
     seen.pass_on(MetadataRequest(topics=None), answer, 12)
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_produce_without_acknowledgement_expects_no_answer(acks: int) -> None:
+    request = ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=[])
+    body = b"".join(request.encode(9))
+    passing = Passing(RequestHeader(request.api_key, 9, 1, "app"), len(body), 1, "127.0.0.1:40112", 1)
+    Observer([].append).decode(passing, memoryview(body))
+    assert passing.expects_answer == (acks != 0)
 
 
 def test_a_topic_id_has_its_name_once_metadata_told_it(seen: Seen) -> None:

@@ -1,4 +1,4 @@
-"""JoinGroup: identify the member, check limits, and do what the table of states says."""
+"""JoinGroup: identify the member, check limits, and do what the table JOIN in `group_states.py` says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the file system of the crash tests loses, keeps, tears and refuses."""
+"""What the file system of the crash tests keeps and refuses; `test_memory_nodes.py` has what a power loss leaves."""
 
 from __future__ import annotations
 

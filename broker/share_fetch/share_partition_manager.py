@@ -43,7 +43,7 @@ log = logging.getLogger("kmini.share_groups")
 class LedSharePartition:
     """A share partition whose partition this broker leads. Belongs to the broker's loop."""
 
-    def __init__(self, owner: SharePartitions, key: SharePartitionKey, partition: Partition) -> None:
+    def __init__(self, owner: SharePartitionManager, key: SharePartitionKey, partition: Partition) -> None:
         self.key = key
         self.partition = partition
         self.window: SharePartition | None = None
@@ -204,7 +204,7 @@ class LedSharePartition:
             self._timer = None
 
 
-class SharePartitions:
+class SharePartitionManager:
     """The share partitions of one broker. Belongs to the broker's loop."""
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.quotas import charge
+from kmini.broker.quotas import throttling
 from kmini.protocol.errors import NONE, InvalidFetchSessionEpoch
 from kmini.protocol.messages.metadata import MetadataRequest
 from kmini.protocol.messages.share_fetch import ShareFetchRequest
@@ -199,7 +199,7 @@ async def test_requests_above_their_share_of_the_loop_throttle_their_client(
     lab: QuotaLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elapsed_s = iter(range(100))
-    monkeypatch.setattr(charge, "perf_counter", lambda: next(elapsed_s) * 0.05)
+    monkeypatch.setattr(throttling, "perf_counter", lambda: next(elapsed_s) * 0.05)
     await lab.set({"user": "ann"}, {REQUESTS: 1.0})
     client = lab.client()
     # 50 ms each: 5 percent of a second, so ten seconds have room for two.
