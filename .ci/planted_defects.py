@@ -144,6 +144,14 @@ DEFECTS = (
         ("tests/broker/test_log_cleaner.py",),
     ),
     Defect(
+        "deletion_is_done_once_the_cluster_stops",
+        "While the cluster stops, a deletion is answered only if every replica in sync has followed.",
+        "partition.py",
+        "or replica.node_id in self.state.isr",
+        "or False",
+        ("tests/broker/replication/test_partition.py",),
+    ),
+    Defect(
         "share_state_write_overtakes_another",
         "Changes of a share partition are stored in their order, also where a write is tried again.",
         "share_partition_manager.py",

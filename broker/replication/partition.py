@@ -290,9 +290,14 @@ class Partition:
         return min(self.replica_log_start_offsets())
 
     def replica_log_start_offsets(self) -> Iterator[int]:
-        """The log start offset of every live replica, in the ISR or not; -1 of one that has not told its own."""
+        """The log start offset of every replica that is live or may lead; -1 of one that has not told its own."""
         yield self.log.log_start_offset
         for replica in self.replicas:
-            # A leader that is cut off does not learn of deaths, and must not take itself for the last replica.
-            if self._host.peers.is_cut_off or self._host.controller.is_live(replica.node_id):
+            # A leader that is cut off does not learn of deaths, and must not take itself for the last replica. While
+            # the cluster stops, none is live, and those in sync will be when it has started again.
+            if (
+                self._host.peers.is_cut_off
+                or replica.node_id in self.state.isr
+                or self._host.controller.is_live(replica.node_id)
+            ):
                 yield replica.log_start_offset

@@ -202,6 +202,16 @@ async def test_the_low_watermark_is_the_smallest_log_start_of_the_live_replicas(
     assert partition.low_watermark == 3
 
 
+async def test_a_replica_in_sync_counts_for_the_low_watermark_while_the_cluster_stops(broker: BrokerServer) -> None:
+    """No broker is live then, and the next start finds the same ones in sync: any of them may lead."""
+    partition = shared_partition(broker)
+    append(broker, partition, 3)
+    partition.follower_fetched(OTHER, 3, 0)
+    partition.delete_records(2, without_checkpoint)
+    broker.controller.fence(OTHER)
+    assert partition.low_watermark == 0
+
+
 @pytest.mark.parametrize("offset", [-2, 1])
 async def test_records_are_deleted_up_to_the_high_watermark_only(broker: BrokerServer, offset: int) -> None:
     partition = shared_partition(broker)
