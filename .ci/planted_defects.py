@@ -130,10 +130,10 @@ DEFECTS = (
     Defect(
         "sequences_do_not_wrap",
         "The sequence number after 2^31-1 is 0.",
-        "producer_state.py",
+        "producer_state_manager.py",
         "expected = increment_sequence(known.last_sequence, 1)",
         "expected = known.last_sequence + 1",
-        ("tests/storage/producers/test_producer_state.py",),
+        ("tests/storage/producers/test_producer_state_manager.py",),
     ),
     Defect(
         "checkpoint_says_more_than_a_truncation_leaves",
@@ -178,18 +178,18 @@ DEFECTS = (
     Defect(
         "marker_counts_before_it_is_replicated",
         "The last stable offset passes a transaction only once its marker is below the high watermark.",
-        "producer_state.py",
+        "producer_state_manager.py",
         "return unreplicated if first is None else min(first, unreplicated)",
         "return first",
-        ("tests/storage/producers/test_producer_state.py",),
+        ("tests/storage/producers/test_producer_state_manager.py",),
     ),
     Defect(
         "aborted_transaction_is_indexed_with_a_last_stable_offset_too_high",
         "The transaction index keeps, with each aborted transaction, the first offset that is still open then.",
-        "producer_state.py",
+        "producer_state_manager.py",
         "if producer_id != transaction.producer_id:",
         "if producer_id != transaction.producer_id and first_offset > transaction.first_offset:",
-        ("tests/storage/producers/test_producer_state.py", "tests/storage/test_aborted_transactions.py"),
+        ("tests/storage/producers/test_producer_state_manager.py", "tests/storage/test_aborted_transactions.py"),
     ),
     Defect(
         "fetch_of_an_earlier_life_counts",

@@ -31,7 +31,7 @@ from kmini.protocol.messages import ApiVersionsRequest, HeartbeatRequest
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.validation import ValidatedRecords
 
 PARTITION = TopicPartition(CONSUMER_OFFSETS, 0)

@@ -11,28 +11,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-import click
-
-from kmini.testkit.phrases import counted
+from kmini.cli.group_reset import must_be_idle
 
 if TYPE_CHECKING:
     from kmini.client import Client
     from kmini.protocol.topics import TopicPartition
 
 COMMIT_SECONDS = 1.0
-
-
-async def must_be_idle(client: Client, group: str, why: str) -> None:
-    """End the command with an error if the group has members. A group that does not exist has none."""
-    from kmini.protocol.errors import GroupIdNotFound
-
-    try:
-        described = await client.describe_group(group)
-    except GroupIdNotFound:
-        return
-    if not described.is_idle:
-        members = counted(len(described.members), "member")
-        raise click.ClickException(f"group {group} is {described.state} with {members}: {why}")
 
 
 class GroupProgress:

@@ -1,5 +1,4 @@
-"""`kmini group reset`: change the committed offsets of a group without members (`must_be_idle`, as for
-`kmini consume --group`)."""
+"""`kmini group reset`: change the committed offsets of a group, which must have no members."""
 
 from __future__ import annotations
 
@@ -8,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kmini.cli.broker_call import ask, bootstrap_option
-from kmini.cli.group_progress import must_be_idle
 from kmini.cli.option_values import parse_time, parse_topics
 from kmini.cli.several_names import report
 from kmini.cli.tables import format_option, show
+from kmini.testkit.phrases import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +20,19 @@ if TYPE_CHECKING:
     from kmini.protocol.topics import TopicPartition
 
 Topics = dict[str, "list[int] | None"]
+
+
+async def must_be_idle(client: Client, group: str, why: str) -> None:
+    """End the command with an error if the group has members. A group that does not exist has none."""
+    from kmini.protocol.errors import GroupIdNotFound
+
+    try:
+        described = await client.describe_group(group)
+    except GroupIdNotFound:
+        return
+    if not described.is_idle:
+        members = counted(len(described.members), "member")
+        raise click.ClickException(f"group {group} is {described.state} with {members}: {why}")
 
 
 class Target(NamedTuple):

@@ -34,7 +34,7 @@ from .log_config import LogConfig
 from .log_environment import LogEnvironment
 from .producers.producer_entry import ProducerEntry
 from .producers.producer_replay import add_batch, prepare_append, replay, take_snapshot
-from .producers.producer_state import Origin, ProducerStates, ProducerUpdate
+from .producers.producer_state_manager import Origin, ProducerStateManager, ProducerUpdate
 from .segment import Segment
 from .segments import Segments
 from .validation import ValidatedRecords, continuing_batches
@@ -77,7 +77,7 @@ class PartitionLog:
     """Appends that carry a new epoch and `assign_leader_epoch` add to it; it is cut where the log is cut. The file
     leader-epoch-checkpoint follows with the next flush; recovery takes from the batches what the file lacks."""
 
-    producers: ProducerStates
+    producers: ProducerStateManager
     """Follow each append that succeeds: `end_offset` is the log end offset. Rolls and `close` write snapshots."""
 
     topic_id: bytes
@@ -96,7 +96,7 @@ class PartitionLog:
         *,
         segments: Segments,
         leader_epochs: LeaderEpochs,
-        producers: ProducerStates,
+        producers: ProducerStateManager,
         log_start_offset: int,
         log_end_offset: int,
         disk: DiskState,

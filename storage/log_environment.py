@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from .background_work import BackgroundWork, Deletions
 from .filesystem import FileSystem
-from .producers.producer_state import DEFAULT_EXPIRATION_MS
+from .producers.producer_state_manager import DEFAULT_EXPIRATION_MS
 
 
 class LogEnvironment(NamedTuple):

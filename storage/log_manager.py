@@ -39,7 +39,7 @@ from .log_dir_files import (
 )
 from .log_environment import LogEnvironment
 from .offset_checkpoint_file import CorruptCheckpoint
-from .producers.producer_state import DEFAULT_EXPIRATION_MS, ProducerStates
+from .producers.producer_state_manager import DEFAULT_EXPIRATION_MS, ProducerStateManager
 from .recovery import LogLoader
 from .retention import apply_retention
 from .segment import Segment
@@ -466,7 +466,7 @@ def create_log(
         config,
         segments=Segments(filesystem, environment.deletions, directory, [segment]),
         leader_epochs=LeaderEpochs(),
-        producers=ProducerStates(filesystem, directory, expiration_ms=environment.producer_expiration_ms),
+        producers=ProducerStateManager(filesystem, directory, expiration_ms=environment.producer_expiration_ms),
         log_start_offset=0,
         log_end_offset=0,
         disk=DiskState(filesystem, directory, now_ms),

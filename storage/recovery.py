@@ -48,7 +48,7 @@ from .producers.producer_snapshot import (
     remove_stray_snapshots,
     snapshots_among,
 )
-from .producers.producer_state import ProducerStates
+from .producers.producer_state_manager import ProducerStateManager
 from .segment import Segment
 from .segments import Segments
 
@@ -166,7 +166,9 @@ class LogLoader:
         self.log_start_offset = log_start_offset
         self.compacted_to = compacted_to
         self.now_ms = environment.now_ms()
-        self.producers = ProducerStates(self.filesystem, directory, expiration_ms=environment.producer_expiration_ms)
+        self.producers = ProducerStateManager(
+            self.filesystem, directory, expiration_ms=environment.producer_expiration_ms
+        )
         files = settle_files(self.filesystem, directory)
         self.snapshots = snapshots_among(files)
         """The offsets of the producer snapshots that the last process has left, ascending."""

@@ -1,4 +1,5 @@
-"""The clock of a broker or a cluster, which tests move: `broker.clock`."""
+"""The clock of a broker or a cluster, which tests move: `broker.clock`. `argument_checks.py` refuses durations that are
+none, and `broker/clock.py` moves it."""
 
 from kmini.broker.clock import Duration
 from kmini.testkit.handle import Awaiting, Blocking, Handle, ends_with_its_caller, method, takes_long

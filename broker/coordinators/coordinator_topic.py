@@ -44,7 +44,7 @@ from ...protocol.records.record import Record
 from ...protocol.topics import TopicPartition
 from ...protocol.uuids import ZERO_UUID
 from ...storage.log import PartitionLog
-from ...storage.producers.producer_state import Origin
+from ...storage.producers.producer_state_manager import Origin
 from ...storage.validation import ValidatedRecords
 from ..appending import until_replicated
 from . import internal_topics

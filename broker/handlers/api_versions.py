@@ -1,7 +1,7 @@
 """ApiVersions, versions 0 to 4: the requests that are served, all or those of a release (`kmini.as.version`).
 
-A version beyond these is answered in version 0 (KIP-511): dispatch sends `unsupported_version_answer`. Answers before
-version 4 leave out features whose lowest level is 0: the clients that send these versions fail on one.
+A version beyond these is answered in version 0 (KIP-511): `network/dispatch.py` sends `unsupported_version_answer`.
+Answers before version 4 leave out features whose lowest level is 0: the clients that send these versions fail on one.
 """
 
 from __future__ import annotations

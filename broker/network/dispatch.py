@@ -1,4 +1,5 @@
-"""Dispatch: decode a request, run its handler, and answer it, or turn its failure into an answer.
+"""Dispatch: decode a request, run its handler, and answer it, or turn its failure into an answer. A version that is not
+served is refused here.
 
 A handler runs without a task up to its first wait, because most requests never wait, and without one beyond a wait in
 the purgatory. What stands before and after each request besides its handler (`api/interception.py`) is asked here.

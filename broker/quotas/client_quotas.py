@@ -123,7 +123,7 @@ class ClientQuotas:
             return 0
         rate = self._connections.get(host, now_ms)
         rate.record(1, now_ms)
-        throttle_ms = min(rate.throttle_ms(bound, now_ms), self.windows.length_ms)
+        throttle_ms = rate.bounded_throttle_ms(bound, now_ms)
         if throttle_ms:
             rate.record(-1, now_ms)
             self._services.metrics.throttled(CONNECTIONS, throttle_ms)

@@ -101,6 +101,10 @@ class Rate:
             return 0
         return rounded((rate - bound) / bound * self.window_ms(now_ms))
 
+    def bounded_throttle_ms(self, bound: float, now_ms: int) -> int:
+        """The same, but no more than one window: that of time and of connections, as in Apache Kafka."""
+        return min(self.throttle_ms(bound, now_ms), self._windows.length_ms)
+
 
 class TokenBucket:
     """Tokens that come at a rate, up to those of all windows together. Any number may be taken while it is not below

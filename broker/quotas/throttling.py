@@ -128,7 +128,7 @@ class Charge:
         if self._is_timed and self._is_answered and (quota := quotas.of(REQUESTS, context)):
             spent = quotas.rate(REQUESTS, quota, now_ms)
             spent.record(100 * self._seconds(), now_ms)
-            time_ms = min(spent.throttle_ms(quota.bound, now_ms), quotas.windows.length_ms)
+            time_ms = spent.bounded_throttle_ms(quota.bound, now_ms)
         self._throttle_ms = max(bytes_ms, time_ms)
         if self._throttle_ms:
             exceeded = self._counted if self._counted and bytes_ms > time_ms else REQUESTS

@@ -20,7 +20,7 @@ from ...protocol.topics import TopicPartition
 from ...storage.append_info import AppendInfo
 from ...storage.deletion import delete_records_below
 from ...storage.log import PartitionLog
-from ...storage.producers.producer_state import Origin
+from ...storage.producers.producer_state_manager import Origin
 from ..clock import Clock
 from ..controller import elections
 from ..controller.controller import Controller

@@ -15,7 +15,7 @@ from ...protocol.errors import (
     NotLeaderOrFollower,
 )
 from ...protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from ...storage.producers.producer_state import Origin
+from ...storage.producers.producer_state_manager import Origin
 from ...storage.validation import ValidatedRecords
 from ..api.error_mapping import kafka_error
 from ..appending import until_replicated

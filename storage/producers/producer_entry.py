@@ -1,7 +1,7 @@
 """The state of one producer in a partition, with its last batches, by which a batch that it sends again is recognised.
 
 A batch that repeats one of the last five is not written again: its answer is that of the first time (KIP-98).
-`producer_state.py` checks batches for anything else: their epochs, and gaps of sequence numbers.
+`producer_state_manager.py` checks batches for anything else: their epochs, and gaps of sequence numbers.
 """
 
 from __future__ import annotations

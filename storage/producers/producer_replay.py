@@ -10,7 +10,7 @@ from ..filesystem import Buffer
 from ..indexes.transaction_index import AbortedTransaction
 from ..segment import Segment
 from .producer_entry import CachedBatch, ProducerEntry
-from .producer_state import Origin, ProducerStates, ProducerUpdate
+from .producer_state_manager import Origin, ProducerStateManager, ProducerUpdate
 
 logger = logging.getLogger("kmini.storage")
 
@@ -36,13 +36,11 @@ def add_batch(update: ProducerUpdate, header: BatchHeader, batch: Buffer, base_o
 
 
 def prepare_append(
-    producers: ProducerStates, header: BatchHeader, batch: Buffer, base_offset: int, origin: Origin
+    producers: ProducerStateManager, header: BatchHeader, batch: Buffer, base_offset: int, origin: Origin
 ) -> tuple[ProducerEntry | ProducerUpdate | None, CachedBatch | None]:
-    """Check a producer's batch before it is written at `base_offset`. Returns the change that `ProducerStates.commit`
-    applies once it is written, and None; or None, and the remembered batch that it repeats: it is not written again.
-
-    Raises the errors of `ProducerUpdate.add` and `add_marker`.
-    """
+    """Check a producer's batch before it is written at `base_offset`. Returns the change that
+    `ProducerStateManager.commit` applies once it is written, and None; or None, and the remembered batch that it
+    repeats: it is not written again. Raises the errors of `ProducerUpdate.add` and `add_marker`."""
     if origin is Origin.CLIENT:
         entry = producers.entry_after(header, base_offset)
         if entry is not None:
@@ -55,7 +53,7 @@ def prepare_append(
     return update, None
 
 
-def replay(producers: ProducerStates, segments: Iterable[Segment], upto: int) -> None:
+def replay(producers: ProducerStateManager, segments: Iterable[Segment], upto: int) -> None:
     """Bring `producers` from their `end_offset`, the offset of their snapshot, to `upto`, where `segments` end.
 
     Transaction indexes stay as they are: they were flushed with their segments.
@@ -67,7 +65,7 @@ def replay(producers: ProducerStates, segments: Iterable[Segment], upto: int) ->
     producers.end_offset = upto
 
 
-def replay_batch(producers: ProducerStates, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
+def replay_batch(producers: ProducerStateManager, header: BatchHeader, batch: Buffer) -> list[AbortedTransaction]:
     """Apply a batch of the log to `producers`; return the new entries of the segment's transaction index."""
     producers.end_offset = header.next_offset
     if header.producer_id < 0:
@@ -77,7 +75,7 @@ def replay_batch(producers: ProducerStates, header: BatchHeader, batch: Buffer) 
     return update.commit()
 
 
-def take_snapshot(producers: ProducerStates, *, at_log_end: bool = False) -> str | None:
+def take_snapshot(producers: ProducerStateManager, *, at_log_end: bool = False) -> str | None:
     """Write a snapshot; return its path, to be synced. None if none is needed, or if the disk has no room for it: the
     next start then replays more batches."""
     try:

@@ -34,7 +34,7 @@ from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.log import PartitionLog
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.validation import ValidatedRecords
 
 P = TopicPartition("profiles", 0)

@@ -67,7 +67,7 @@ def test_expressions(same_answers: SameAnswers) -> None:
             cast.join("by an expression", "a", regex=all_red, server_assignor="range")
             cast.until_epoch(2)
             cast.describe("resolved")
-            cast.note_records("records of the first")
+            cast.note_records("records of the first", by_batch=False)
             cast.beat("with topics", "a")
             cast.note_records("records of its assignment")
             cast.beat("the same expression", "a", regex=all_red)

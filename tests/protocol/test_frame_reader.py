@@ -1,4 +1,5 @@
-"""The buffers of connections: one that they share, and those that they own for what has to stay."""
+"""The buffers of connections: one that they share, and those that they own for what has to stay. Which sizes of frames
+are refused: `test_framing.py`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from kmini.protocol.records.batch import build_batch, end_offset_of, iter_batche
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.validation import ValidatedRecords
 
 Bench = Any

@@ -18,7 +18,7 @@ from kmini.protocol.records.batch import build_batch, read_header
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
 from kmini.storage.filesystem.faults import Faults
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.validation import UnexpectedAppendOffset, ValidatedRecords
 
 Bench = Any

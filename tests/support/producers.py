@@ -6,7 +6,7 @@ from kmini.protocol.records.batch import BatchHeader
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.producers.producer_entry import CachedBatch
-from kmini.storage.producers.producer_state import Origin, ProducerStates, ProducerUpdate
+from kmini.storage.producers.producer_state_manager import Origin, ProducerStateManager, ProducerUpdate
 
 
 def batch(
@@ -41,7 +41,7 @@ class Partition:
     """A log's end offset and its producers: appends one batch at a time, as the log does."""
 
     def __init__(self, filesystem: MemoryFileSystem) -> None:
-        self.states = ProducerStates(filesystem, "d")
+        self.states = ProducerStateManager(filesystem, "d")
         self.offset = 0
 
     def append(

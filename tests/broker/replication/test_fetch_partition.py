@@ -14,7 +14,7 @@ from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.control import EndTransactionMarker, build_end_transaction_marker
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.validation import ValidatedRecords
 from support.broker.fetching import append, of, request, values
 

@@ -11,7 +11,7 @@ from kmini.broker.transactions.transaction_states import EMPTY
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.validation import ValidatedRecords
 from support.broker.transaction_bank import Bank
 

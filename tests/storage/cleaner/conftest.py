@@ -26,7 +26,7 @@ from kmini.storage.log import PartitionLog
 from kmini.storage.log_config import LogConfig
 from kmini.storage.log_environment import LogEnvironment
 from kmini.storage.log_manager import create_log
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.recovery import load_log
 from kmini.storage.validation import ValidatedRecords
 

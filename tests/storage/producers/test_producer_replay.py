@@ -14,14 +14,14 @@ from kmini.protocol.records.record import Record
 from kmini.storage.filesystem.faults import Faults
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.producers.producer_replay import add_batch, prepare_append, replay, replay_batch, take_snapshot
-from kmini.storage.producers.producer_state import Origin, ProducerStates
+from kmini.storage.producers.producer_state_manager import Origin, ProducerStateManager
 
 Bench = Any
 
 
 @pytest.fixture
-def states(filesystem: MemoryFileSystem) -> ProducerStates:
-    return ProducerStates(filesystem, "d")
+def states(filesystem: MemoryFileSystem) -> ProducerStateManager:
+    return ProducerStateManager(filesystem, "d")
 
 
 def data_batch(offset: int, *, transactional: bool = False, **producer: int) -> bytearray:
@@ -39,13 +39,13 @@ def marker(offset: int, *, is_abort: bool) -> bytearray:
     )
 
 
-def test_a_batch_without_a_producer_changes_no_producer(states: ProducerStates) -> None:
+def test_a_batch_without_a_producer_changes_no_producer(states: ProducerStateManager) -> None:
     batch = build_batch([Record(0, 1_000, None, b"v")])
     assert replay_batch(states, read_header(batch), batch) == []
     assert (len(states), states.end_offset) == (0, 1)
 
 
-def test_a_batch_is_remembered_where_it_lies(states: ProducerStates) -> None:
+def test_a_batch_is_remembered_where_it_lies(states: ProducerStateManager) -> None:
     update = states.prepare(Origin.CLIENT)
     batch = data_batch(0)
     add_batch(update, read_header(batch), batch, 40)
@@ -56,7 +56,9 @@ def test_a_batch_is_remembered_where_it_lies(states: ProducerStates) -> None:
 
 
 @pytest.mark.parametrize("origin", [Origin.CLIENT, Origin.COORDINATOR])
-def test_a_batch_changes_its_producer_only_when_its_change_is_committed(states: ProducerStates, origin: Origin) -> None:
+def test_a_batch_changes_its_producer_only_when_its_change_is_committed(
+    states: ProducerStateManager, origin: Origin
+) -> None:
     for sequence in range(2):  # the first one is checked in full, the second is plainly the next one
         batch = data_batch(sequence)
         known = states.get(7)
@@ -70,7 +72,7 @@ def test_a_batch_changes_its_producer_only_when_its_change_is_committed(states: 
         assert entry.batches[-1].last_offset == 40 + sequence
 
 
-def test_only_a_batch_that_a_client_repeats_is_a_duplicate(states: ProducerStates) -> None:
+def test_only_a_batch_that_a_client_repeats_is_a_duplicate(states: ProducerStateManager) -> None:
     batch = data_batch(0)
     header = read_header(batch)
     change, _ = prepare_append(states, header, batch, 40, Origin.CLIENT)
@@ -86,7 +88,7 @@ def test_only_a_batch_that_a_client_repeats_is_a_duplicate(states: ProducerState
     assert duplicate is None
 
 
-def test_an_abort_is_due_to_the_transaction_index(states: ProducerStates) -> None:
+def test_an_abort_is_due_to_the_transaction_index(states: ProducerStateManager) -> None:
     batch, end = data_batch(0, transactional=True), marker(1, is_abort=True)
     assert replay_batch(states, read_header(batch), batch) == []
     assert states.first_unstable_offset == 0
@@ -94,7 +96,7 @@ def test_an_abort_is_due_to_the_transaction_index(states: ProducerStates) -> Non
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (7, 0, 1)
 
 
-def test_a_commit_is_not_due_to_the_transaction_index(states: ProducerStates) -> None:
+def test_a_commit_is_not_due_to_the_transaction_index(states: ProducerStateManager) -> None:
     for batch in (data_batch(0, transactional=True), marker(1, is_abort=False)):
         assert replay_batch(states, read_header(batch), batch) == []
     entry = states.get(7)
@@ -107,7 +109,7 @@ def test_a_replay_begins_at_the_snapshot_and_ends_at_the_log_end(make_bench: Cal
     for sequence in range(4):
         bench.append("v", producer_id=7, producer_epoch=0, base_sequence=sequence)
         bench.log.roll(bench.now_ms)
-    states = ProducerStates(bench.filesystem, bench.log.directory)
+    states = ProducerStateManager(bench.filesystem, bench.log.directory)
     states.end_offset = 2
     replay(states, bench.log.segments, 4)
     assert states.end_offset == 4
@@ -117,7 +119,7 @@ def test_a_replay_begins_at_the_snapshot_and_ends_at_the_log_end(make_bench: Cal
 
 
 def test_a_snapshot_that_has_no_room_is_logged_and_missing(
-    filesystem: MemoryFileSystem, states: ProducerStates, caplog: pytest.LogCaptureFixture
+    filesystem: MemoryFileSystem, states: ProducerStateManager, caplog: pytest.LogCaptureFixture
 ) -> None:
     batch = data_batch(0)
     replay_batch(states, read_header(batch), batch)

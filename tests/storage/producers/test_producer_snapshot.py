@@ -21,7 +21,7 @@ from kmini.storage.producers.producer_snapshot import (
     remove_stray_snapshots,
     write_snapshot,
 )
-from kmini.storage.producers.producer_state import Origin, ProducerStates
+from kmini.storage.producers.producer_state_manager import Origin, ProducerStateManager
 from support.producers import Partition, batch
 
 GOLDEN = bytes.fromhex(
@@ -146,8 +146,8 @@ def test_snapshots_that_belong_to_no_segment_go_but_for_the_one_of_the_logs_end(
     assert list_snapshots(filesystem, "d") == left
 
 
-def loaded(filesystem: MemoryFileSystem, log_start: int, log_end: int, now_ms: int = 2000) -> ProducerStates:
-    states = ProducerStates(filesystem, "d")
+def loaded(filesystem: MemoryFileSystem, log_start: int, log_end: int, now_ms: int = 2000) -> ProducerStateManager:
+    states = ProducerStateManager(filesystem, "d")
     states.load(log_start, log_end, now_ms)
     return states
 

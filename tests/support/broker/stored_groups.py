@@ -15,7 +15,7 @@ from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.batch_records import decode_all
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import CONSUMER_OFFSETS, TopicPartition
-from kmini.storage.producers.producer_state import Origin
+from kmini.storage.producers.producer_state_manager import Origin
 from kmini.storage.validation import ValidatedRecords
 
 PARTITION = TopicPartition("orders", 3)

@@ -271,11 +271,15 @@ class ConsumerCast:
         api = type(answer).__name__.removesuffix("Response")
         self.transcript.note(f"{self._prefix}{what}", self._plain(answer), api=api)
 
-    def note_records(self, what: str, changes: int = 0) -> None:
-        """Note the batches of records that the group has got since the last time, once so many records have come."""
+    def note_records(self, what: str, changes: int = 0, *, by_batch: bool = True) -> None:
+        """Note the batches of records that the group has got since the last time, once so many records have come.
+        Without `by_batch` only the records: Kafka may write two steps as one batch, of what a group does by itself."""
         if changes:
             self.log.wait_for_records(changes)
-        self.transcript.note(f"{self._prefix}{what}", self.log.read())
+        batches = self.log.read()
+        self.transcript.note(
+            f"{self._prefix}{what}", batches if by_batch else [one for each in batches for one in each]
+        )
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, Struct):

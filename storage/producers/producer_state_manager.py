@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 DEFAULT_EXPIRATION_MS = 86_400_000
 
-_logger = logging.getLogger("kmini.storage.producer_state")
+_logger = logging.getLogger("kmini.storage.producer_state_manager")
 
 
 class Origin(enum.Enum):
@@ -91,7 +91,7 @@ _NO_TRANSACTIONS: dict[int, int] = {}
 dict takes 64 bytes."""
 
 
-class ProducerStates:
+class ProducerStateManager:
     """The producers of one partition, with their snapshots in the partition's directory.
 
     For the thread of the log. (Apache Kafka: ProducerStateManager.)
@@ -306,7 +306,7 @@ class ProducerUpdate:
 
     __slots__ = ("_completed", "_entries", "_is_strict", "_origin", "_started", "_states", "_transactional")
 
-    def __init__(self, states: ProducerStates, origin: Origin) -> None:
+    def __init__(self, states: ProducerStateManager, origin: Origin) -> None:
         self._states = states
         self._origin = origin
         self._is_strict = origin is not Origin.REPLICATION

@@ -17,7 +17,7 @@ from kmini.protocol.errors import (
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 from kmini.storage.indexes.transaction_index import AbortedTransaction
 from kmini.storage.producers.producer_entry import CachedBatch
-from kmini.storage.producers.producer_state import CompletedTransaction, Origin
+from kmini.storage.producers.producer_state_manager import CompletedTransaction, Origin
 from support.for_each import for_each
 from support.producers import Partition, batch
 
