@@ -209,8 +209,9 @@ class TopicOperations:
 
     @takes_long
     async def compact(self, partition: int | None = None) -> list[PassReport]:
-        """Roll the log of each replica and clean it now, up to the last record whose transaction is decided, whatever
-        its dirty ratio. Followers in sync have all records of their leader before.
+        """Roll the log of each replica and clean it now, whatever its dirty ratio: up to the last record whose
+        transaction is decided and that is older than `min.compaction.lag.ms`. Followers in sync have all records of
+        their leader before.
 
         Returns a report for each pass of a leader: one a partition, and more if `log.cleaner.dedupe.buffer.size` has no
         room for all keys. Raises UnknownTopicOrPartition, LeaderNotAvailable, PolicyViolation unless `cleanup.policy`

@@ -1,4 +1,5 @@
-"""`Broker.produce` appends as a produce request with acks=all does, by the same rules."""
+"""`Broker.produce` appends as a produce request with acks=all does, by the same rules. Which values it takes:
+`test_argument_checks.py`."""
 
 from __future__ import annotations
 

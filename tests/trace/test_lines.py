@@ -1,4 +1,4 @@
-"""An exchange as a line of text, and as JSON that is read again."""
+"""An exchange as a line of text, and as JSON that is read again. That nothing secret comes here: `test_observer.py`."""
 
 from __future__ import annotations
 

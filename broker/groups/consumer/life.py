@@ -1,7 +1,8 @@
-"""The life of consumer groups: what their members may do beyond those of other kinds.
+"""The life of consumer groups beyond that of other kinds: their changes are written, and their times run out.
 
-Heartbeats (`heartbeats.py`) and requests of the classic protocol (`classic_members.py`) decide what changes; a group
-whose last member of the consumer protocol goes becomes a classic group (`downgrade.py`).
+Heartbeats (`heartbeats.py`: who joins, leaves, or goes away for a while) and requests of the classic protocol
+(`classic_members.py`) decide what changes; a group whose last member of the consumer protocol goes becomes a classic
+group (`downgrade.py`).
 """
 
 from __future__ import annotations

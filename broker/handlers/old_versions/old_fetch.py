@@ -18,8 +18,9 @@ from ....protocol.records.batch import iter_batches
 from ....protocol.records.old_formats.down_conversion import Converted, down_convert, sign_of_a_larger_batch
 from ...api.error_mapping import kafka_error
 from ...api.request_context import Context
-from ...replication.delayed_fetch import DelayedFetch, count_fetched
+from ...replication.delayed_fetch import DelayedFetch
 from ...replication.fetch_partition import FetchedData, FetchPartition, Reader
+from ...replication.fetch_reads import count_fetched
 from ...scheduler import Turn
 from ..fetch import resolve
 from ..fetch_response import response

@@ -1,4 +1,5 @@
-"""What a pass keeps and what it drops, record by record and batch by batch."""
+"""What a pass keeps and what it drops, record by record and batch by batch. How small segments become one:
+`test_cleaned_segment.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The life of consumer groups: the time to give up partitions, and restarts."""
+"""The life of consumer groups: the time to give up partitions, and restarts. Who joins, leaves or goes away for a
+while: `test_heartbeats.py`."""
 
 from __future__ import annotations
 
