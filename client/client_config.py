@@ -9,11 +9,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ..protocol.jaas import OAUTHBEARER, PLAIN, PLAIN_MODULE, SCRAM_MODULE, quoted
+from ..protocol.jaas import OAUTH, OAUTH_MODULE, OAUTHBEARER, PLAIN, PLAIN_MODULE, SCRAM_MODULE, quoted
 from .sasl import Sasl, bearer_token
 
-OAUTH = "org.apache.kafka.common.security.oauthbearer"
-OAUTH_MODULE = f"{OAUTH}.OAuthBearerLoginModule"
 TOKEN_PROVIDERS = ("kafka.net.sasl.oauth", "kafka.sasl.oauth", "kafka.oauth")
 """Where releases of kafka-python have the base class of objects that give a client its token, the newest first."""
 

@@ -88,7 +88,7 @@ FINDINGS = {
     # --- partitions
     "replicas-in-sync": Kind("partitions", OK, "Every partition has a leader, and all its replicas in sync."),
     "leaderless": Kind("partitions", FAIL, "A partition has no leader."),
-    "too-few-replicas": Kind("partitions", FAIL, "The replication factor is below min.insync.replicas."),
+    "too-few-replicas": Kind("partitions", WARN, "The replication factor is below min.insync.replicas."),
     "under-min-isr": Kind("partitions", FAIL, "Fewer replicas are in sync than min.insync.replicas."),
     "under-replicated": Kind("partitions", WARN, "A replica is not in sync."),
     "log-dir-offline": Kind("partitions", FAIL, "A log directory of a broker has failed."),

@@ -27,10 +27,10 @@ def replicas(
         in_sync = f"{state.place} ({len(state.in_sync)} of {len(state.replicas)} replicas in sync"
         if state.leader < 0:
             kind, text = "leaderless", f"{state.place} (replicas {', '.join(map(str, state.replicas))})"
+        elif len(state.in_sync) < (bound := min(least, len(state.replicas))):
+            kind, text = "under-min-isr", f"{in_sync}, {bound} wanted)"
         elif len(state.replicas) < least:
             kind, text = "too-few-replicas", f"{state.place} (replication factor {len(state.replicas)}, {least} wanted)"
-        elif len(state.in_sync) < least:
-            kind, text = "under-min-isr", f"{in_sync}, {least} wanted)"
         elif len(state.in_sync) < len(state.replicas):
             kind, text = "under-replicated", f"{in_sync})"
         else:
@@ -54,7 +54,8 @@ _EFFECTS = {
         "(kafka-leader-election --election-type unclean)",
     ),
     "too-few-replicas": (
-        "a smaller replication factor than min.insync.replicas, so acks=all can never succeed (NOT_ENOUGH_REPLICAS)",
+        "a smaller replication factor than min.insync.replicas, so acks=all needs all replicas in sync; before Apache "
+        "Kafka 3.7 it can never succeed (NOT_ENOUGH_REPLICAS)",
         "lower min.insync.replicas of the topic (kmini topic alter NAME -c min.insync.replicas=1 -b HOST:PORT), or add "
         "replicas (kafka-reassign-partitions)",
     ),

@@ -88,7 +88,8 @@ SURPRISES = (
         "min-isr-above-replication",
         "min.insync.replicas",
         _above_replication,
-        "more than default.replication.factor: new topics take no record with acks=all (NOT_ENOUGH_REPLICAS)",
+        "more than default.replication.factor: new topics take records with acks=all only while all replicas are in "
+        "sync, and before Apache Kafka 3.7 none (NOT_ENOUGH_REPLICAS)",
         "set min.insync.replicas to default.replication.factor or less",
     ),
     Surprise(

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..broker.network.listeners import Endpoint, parse_endpoint, split_endpoints
+from ..broker.security.bearer_tokens import SignedTokens
 from ..broker.security.security_settings import SASL_PROTOCOLS, STANDARD_AUTHORIZERS, sasl_settings
 from ..broker.settings.broker_config import BrokerConfig, ConfigError
 from ..protocol import scram
-from ..protocol.jaas import PLAIN_MODULE, SCRAM_MODULE, quoted
+from ..protocol.jaas import OAUTH, OAUTH_MODULE, OAUTHBEARER, PLAIN_MODULE, SCRAM_MODULE, quoted
 from ..storage.config_key import split_list
 from ..storage.log_config import LogConfig
 from .kafka_settings import ChangedSetting, for_kafka
@@ -27,6 +28,8 @@ STOCK_NODE_ID = 1
 CONTROLLER_PORT = 9093
 """Port of the controller in Kafka's stock file."""
 
+SIGNED_TOKENS = f"{OAUTH}.OAuthBearerValidatorCallbackHandler"
+"""The class that checks the signatures of tokens."""
 _NODE_LISTENER = "NODE"
 """Name of the node's own listener; a digit follows if clients have a listener of that name."""
 _LOOPBACK = "localhost"
@@ -197,6 +200,10 @@ class _Listening:
         for mechanism in sasl.mechanisms:
             if mechanism in scram.MECHANISMS:
                 login = f"{SCRAM_MODULE} required;"
+            elif mechanism == OAUTHBEARER:
+                login = f"{OAUTH_MODULE} required;"
+                if isinstance(sasl.tokens, SignedTokens):  # else Kafka takes unsecured ones, as kmini does
+                    settings[f"{prefix}oauthbearer.sasl.server.callback.handler.class"] = SIGNED_TOKENS
             else:
                 users = "".join(f" user_{name}={quoted(password)}" for name, password in sasl.plain_users.items())
                 login = f"{PLAIN_MODULE} required{users};"

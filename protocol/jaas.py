@@ -16,6 +16,8 @@ PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+OAUTH_MODULE = f"{OAUTH}.OAuthBearerLoginModule"
 
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = r"""(?s)\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'=;]+)|([=;])|$)"""

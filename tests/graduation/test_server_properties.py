@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kmini.broker.security.security_settings import sasl_settings
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.broker.settings.properties import parse_properties
@@ -124,6 +126,20 @@ def test_every_mechanism_of_a_listener_has_a_login_module() -> None:
     assert read is not None
     assert read.plain_users == {"carol": 'a "b\\c'}
     assert "sasl.jaas.config" not in properties
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_a_listener_that_takes_tokens_has_their_login_module_and_signed_ones_what_checks_them(
+    has_keys: bool,
+) -> None:
+    signed = {"sasl.oauthbearer.jwks.endpoint.url": "https://issuer.example/keys"} if has_keys else {}
+    properties = written({**SECURED, "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER", **signed})
+    prefix = "listener.name.secured.oauthbearer.sasl."
+    package = "org.apache.kafka.common.security.oauthbearer"
+    assert properties[f"{prefix}jaas.config"] == f"{package}.OAuthBearerLoginModule required;"
+    checks = properties.get(f"{prefix}server.callback.handler.class")
+    assert checks == (f"{package}.OAuthBearerValidatorCallbackHandler" if has_keys else None)
+    assert signed.items() <= properties.items()
 
 
 def test_a_listener_called_as_the_nodes_own_keeps_its_name() -> None:

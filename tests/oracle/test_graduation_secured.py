@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from kmini import Broker
 from kmini.protocol import messages as m
@@ -151,7 +152,7 @@ def settings_of(port: int, secured_port: int, controller_port: int) -> dict[str,
         f"CONTROLLER://localhost:{controller_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
-        "sasl.enabled.mechanisms": f"{SCRAM},PLAIN",
+        "sasl.enabled.mechanisms": f"{SCRAM},PLAIN,OAUTHBEARER",
         "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
         'user_carol="carol\\"s secret";',
         "authorizer.class.name": STANDARD,
@@ -353,6 +354,18 @@ def test_users_log_in_and_rules_are_in_force(graduated: Graduated, java: JavaPee
     assert "SaslAuthenticationException" in refused.stderr + refused.stdout
     with carols(graduated.secured):
         pass
+
+
+def test_an_unsecured_token_logs_in_as_before(graduated: Graduated) -> None:
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": True,
+        "sasl.oauthbearer.config": "principal=alice",
+    }
+    producer = Producer({"bootstrap.servers": graduated.secured, **login})
+    producer.produce("events", b"from alice")
+    assert producer.flush(60) == 0
 
 
 def test_a_delegation_token_logs_in_as_before(graduated: Graduated) -> None:
