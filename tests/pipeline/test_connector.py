@@ -23,7 +23,8 @@ TOLD = f"Spark {pyspark.__version__} has no Kafka connector in"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of jars."""
+    """An empty folder of jars, on a machine with Java."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv(connector.JARS_VARIABLE, str(tmp_path / "jars"))
     return tmp_path / "jars"
 
