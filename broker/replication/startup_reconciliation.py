@@ -37,7 +37,7 @@ def reconcile(replica_manager: ReplicaManager) -> None:
         topic = controller.topic(topic_partition.topic)
         try:
             if topic is not None:
-                if partition_log.topic_id == topic.id and _is_stray(topic_partition, topic, replica_manager.node_id):
+                if _is_stray(partition_log, topic, replica_manager.node_id):
                     replica_manager.drop(topic_partition)
             elif partition_log.topic_id == ZERO_UUID and not partition_log.size_bytes:
                 logs.remove(topic_partition)
@@ -51,10 +51,16 @@ def reconcile(replica_manager: ReplicaManager) -> None:
         _host(replica_manager, topic)
 
 
-def _is_stray(topic_partition: TopicPartition, topic: Topic, node_id: int) -> bool:
-    """Whether the partition was given to other brokers while this one was away."""
-    number = topic_partition.partition
-    return number < len(topic.partitions) and node_id not in topic.partitions[number].replicas
+def _is_stray(partition_log: PartitionLog, topic: Topic, node_id: int) -> bool:
+    """Whether the partition was given to other brokers while this one was away; or is not the topic's, and holds
+    nothing: a CreatePartitions failed on another broker, and the removal here was lost with the power."""
+    number, has_id = partition_log.topic_partition.partition, partition_log.topic_id == topic.id
+    if number < len(topic.partitions):
+        if node_id in topic.partitions[number].replicas:
+            return False
+        if has_id:
+            return True
+    return not partition_log.size_bytes and (has_id or partition_log.topic_id == ZERO_UUID)
 
 
 def _adopt(replica_manager: ReplicaManager, name: str, topic_logs: Sequence[PartitionLog]) -> None:

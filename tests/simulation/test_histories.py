@@ -17,7 +17,7 @@ from support.stages import ROOT
 
 pytestmark = pytest.mark.promise
 
-FOUND = (5, 6, 28, 52, 107, 145, 185, 214, 223, 344, 424, 445, 783, 812, 1639, 2152, 10267)
+FOUND = (5, 6, 28, 52, 107, 145, 185, 214, 223, 344, 424, 445, 783, 812, 1639, 2152, 3783, 10267)
 """Seeds that have found a fault. It is mended, so they may find nothing any more when the simulation changes.
 
 - 5: the state of a share group was deleted below a snapshot that no follower had yet.
@@ -39,6 +39,7 @@ FOUND = (5, 6, 28, 52, 107, 145, 185, 214, 223, 344, 424, 445, 783, 812, 1639, 2
 - 1639: a truncation and a power loss left zeros below the recovery point, and the follower could truncate no more.
 - 2152: a power loss emptied a segment that was rolled and not flushed, and recovery took that for the work of
   compaction.
+- 3783: a partition that another broker's full disk refused came back with a power loss, and stayed.
 - 10267: while the cluster stopped, DeleteRecords was answered though replicas in sync had not followed.
 """
 

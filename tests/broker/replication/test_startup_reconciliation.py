@@ -21,6 +21,7 @@ from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPart
 from kmini.storage.filenames import DATABASE
 from kmini.storage.log_config import LogConfig
 from kmini.storage.validation import validate
+from support.broker.clusters import Clusters
 
 StartBroker = Callable[..., Awaitable[BrokerServer]]
 
@@ -76,6 +77,48 @@ async def test_a_half_made_folder_of_no_topic_is_removed(start_broker: StartBrok
     again = await start_broker()
     assert again.controller.topics == {}
     assert not (log_directory / "t-0").exists()
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+async def test_a_half_made_folder_of_a_partition_that_the_topic_does_not_have_is_removed(
+    start_broker: StartBroker, log_directory: Path, has_id: bool
+) -> None:
+    """Another broker refused its partition of a CreatePartitions, and the removal here was lost with the power. Later
+    the partition may be for other brokers only."""
+    broker = await start_broker()
+    topics.create(broker, "t", partitions=1)
+    await broker.stop()
+    (log_directory / "t-1").mkdir()
+    if has_id:
+        shutil.copy(log_directory / "t-0" / "partition.metadata", log_directory / "t-1")
+    again = await start_broker()
+    assert TopicPartition("t", 1) not in again.logs.logs
+    assert not (log_directory / "t-1").exists()
+
+
+@pytest.mark.sockets
+async def test_a_half_made_folder_of_a_partition_that_others_have_is_removed(clusters: Clusters) -> None:
+    cluster = await clusters.start(2)
+    topic = topics.create(cluster.brokers[2], "t", partitions=1, replication_factor=1)
+    await cluster.kill(1)
+    folder = Path(cluster.data_dir) / "broker-1" / "t-1"
+    folder.mkdir()
+    await topics.add_partitions(cluster.brokers[2], topic, [[2]])
+    await cluster.restart(1)
+    assert TopicPartition("t", 1) not in cluster.brokers[1].logs.logs
+    assert not folder.exists()
+
+
+async def test_a_partition_that_the_database_does_not_have_is_left_alone_with_its_records(
+    start_broker: StartBroker, log_directory: Path
+) -> None:
+    broker = await start_broker()
+    topics.create(broker, "t", partitions=1)
+    append_a_record(broker, TopicPartition("t", 0))
+    await broker.stop()
+    shutil.copytree(log_directory / "t-0", log_directory / "t-1")
+    again = await start_broker()
+    assert again.logs.logs[TopicPartition("t", 1)].log_end_offset == 1
 
 
 async def test_a_deletion_that_a_kill_interrupted_is_finished(
