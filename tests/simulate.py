@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from run import git
 
-from support.simulation.history import Outcome, play
+from support.simulation.history import KINDS, Outcome, play
 from support.simulation.shrinking import Failing, shortest
 from support.simulation.world import Violation
 
@@ -68,7 +68,9 @@ def show(failing: Failing | None) -> None:
         print("it does not fail when it is played again: that is a fault of the simulation")
         return
     commit = git("describe", "--always", "--dirty").strip()
-    print(f"{failing.error}\n\ncommit {commit or 'unknown'}, seed {failing.seed}, {len(failing.steps)} steps.")
+    kinds = dict.fromkeys(name[0] for name in failing.actors)
+    print(f"{failing.error}\n\nClients: {'; '.join(f'{kind} {KINDS[kind]}' for kind in kinds)}.")
+    print(f"Commit {commit or 'unknown'}, seed {failing.seed}, {len(failing.steps)} steps.")
     chosen = f"--steps {_list(failing.steps)} --actors {_list(failing.actors)}"
     print(f"To play it:\n\n    python tests/simulate.py {failing.seed} {chosen}\n\nThe test:\n\n{failing.as_test}")
 

@@ -55,6 +55,10 @@ class Actor:
             while not self.world.is_over:
                 await self.act()
                 await self.world.pause(self.random)
+        except Violation as error:
+            self.world.history.say(f"!! {self.name}: {error}")
+            self.world.history.say(f"!! {self.world.shown()}")
+            raise
         finally:
             await self.hang_up()
 

@@ -43,7 +43,9 @@ class Administrator(Actor):
         if self._topic_id is None:
             self._topic_id = await self.until_it_works("CreateTopics", self._create)
             self._partitions = self._count_partitions()
-            self.world.history.say(f"{self.name}: {MADE} is {self._topic_id.hex()}, {self._partitions} partitions")
+            self.world.history.say(
+                f"{self.name}: topic {MADE} is {self._topic_id.hex()}, {self._partitions} partitions"
+            )
             return
         chance = self.random.random()
         if chance < 0.05:
@@ -100,7 +102,7 @@ class Administrator(Actor):
                 check(answer.error_code, answer.error_message)
 
         await self.until_it_works("DeleteTopics", delete)
-        self.world.history.say(f"{self.name}: {MADE} {topic_id.hex()} is deleted")
+        self.world.history.say(f"{self.name}: topic {MADE} {topic_id.hex()} is deleted")
         self._deleted.add(topic_id)
         self._topic_id, self._partitions = None, 0
         self._acknowledged.clear()
@@ -128,7 +130,7 @@ class Administrator(Actor):
         value = f"{topic_id.hex()} {self._count}".encode()
         batch = build_batch([Record(0, time.time_ns() // 1_000_000, None, value)])
         base = await self.produce(partition, bytes(batch), topic_id=topic_id)
-        self.world.history.say(f"{self.name}: {partition} {base}: {self._count}")
+        self.world.history.say(f"{self.name}: {partition} from offset {base}: {self._count}")
         if self._acknowledged.setdefault((partition.partition, base), value) != value:
             raise Violation(f"{self.name}: {partition} offset {base} was acknowledged before")
 

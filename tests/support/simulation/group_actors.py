@@ -161,7 +161,9 @@ class Member(Actor):
             for partition in self._owned - target:
                 self._claims.give_up(partition, self.name)
             if target != self._owned:
-                self.world.history.say(f"{self._member_id} owns {sorted(target)} in epoch {self._epoch}")
+                self.world.history.say(
+                    f"{self._member_id} owns {sorted(target)} in epoch {self._epoch} of {self.group}"
+                )
             self._owned = target
         for partition in self._owned:
             self._claims.claim(partition, self.name, now_s, until_s)
@@ -327,7 +329,7 @@ class ClassicMember(Actor):
         synced = await self._ask(request, 3, JOIN_S)
         self._generation = joined.generation_id
         self._owned = json.loads(bytes(synced.assignment) or b"[]")
-        self.world.history.say(f"{self.name} owns {self._owned} in generation {self._generation}")
+        self.world.history.say(f"{self.name} owns {self._owned} in generation {self._generation} of {CLASSIC_GROUP}")
         # No other member may own them now. How long it will own them, it knows by its next heartbeat: in a stable group
         # Apache Kafka answers a follower's JoinGroup and SyncGroup without extending its session.
         self._claim(self.world.now_s())

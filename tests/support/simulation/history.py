@@ -77,8 +77,21 @@ ACTORS = (
     "t2",
     "t3",
 )
-"""The clients of a history: they produce, in transactions too, read, delete, commit offsets, write and read a compacted
-topic, are members of groups, create and delete a topic, and are members of a share group and of a streams group."""
+KINDS = {
+    "p": "producers",
+    "x": "transactional producers",
+    "r": "readers",
+    "d": "deletes records",
+    "c": "commit offsets",
+    "o": "reads committed offsets",
+    "k": "write and read a compacted topic",
+    "m": "members of a consumer group (KIP-848)",
+    "a": "creates, grows and deletes a topic",
+    "g": "members of a classic group",
+    "s": "members of a share group",
+    "t": "members of a streams group",
+}
+"""What the clients are, by the first letter of their names."""
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",

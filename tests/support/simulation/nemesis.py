@@ -103,7 +103,7 @@ class Nemesis:
             if step not in undoing:
                 self._steps[step] *= self.random.choice((0, 1, 1, 3))  # a swarm: no history has every trouble
         if has_restarts(world.seed):
-            self._steps[self._end_process] = self.random.choice((1, 2, 4))
+            self._steps[self._restart_process] = self.random.choice((1, 2, 4))
         self._steps = {step: weight for step, weight in self._steps.items() if weight}
 
     @property
@@ -124,10 +124,14 @@ class Nemesis:
         lull_s = self.random.choice((0.0, 0.0, 0.0, self.random.random() * LONGEST_LULL_S))
         if is_left_out:
             return
-        state = self._state()
+        state, name, lines = self._state(), step.__name__.strip("_").replace("_", " "), self._world.history.lines
+        self._world.history.say(f"-- step {self._number} begins: {name}")
+        begins = lines[-1]
         said = await step()
+        if lines[-1] is begins or not said:
+            lines.remove(begins)
         if said:
-            self._world.met[step.__name__.strip("_").replace("_", " "), state] += 1
+            self._world.met[name, state] += 1
             self._world.history.say(f"-- step {self._number}: {said}")
             await asyncio.sleep(pause_s)
         if lull_s:
@@ -230,7 +234,7 @@ class Nemesis:
         self._world.turned(node_id)
         return f"restart {node_id}"
 
-    async def _end_process(self) -> str:
+    async def _restart_process(self) -> str:
         """The process of all brokers is killed, or stops, and starts again, sometimes as a newer release."""
         world, cluster, filesystems = self._world, self._cluster, self._world.filesystems
         is_killed = self.random.random() < 0.6
@@ -335,7 +339,7 @@ class Nemesis:
         except KafkaError:
             return ""
         self._world.reassignments += 1
-        return f"{partition} is for {target}"
+        return f"{partition} is reassigned to {target}"
 
     async def _usurp(self) -> str:
         """A follower that stands still, and is in sync, leads all of a sudden; sometimes because the leader dies."""
@@ -395,7 +399,7 @@ class Nemesis:
     async def _slow_down(self) -> str:
         network = self._network
         network.slowest_s = self.random.choice((network.usual_slowest_s, 0.05, 0.5))
-        return f"bytes need up to {network.slowest_s} s"
+        return f"the network is slow: bytes need up to {network.slowest_s} s"
 
     # --- disks
 

@@ -274,6 +274,6 @@ class Deleter(Actor):
         check(answer.error_code)
         if answer.low_watermark < offset:
             raise Violation(f"{self.name}: asked for {offset}, and told {answer.low_watermark}")
-        self.world.history.say(f"{self.name}: {partition} begins at {answer.low_watermark}")
+        self.world.history.say(f"{self.name}: {partition} is deleted below offset {answer.low_watermark}")
         promises.low_watermark[partition] = max(promises.low_watermark[partition], answer.low_watermark)
         self.world.check_deleted(partition, answer.low_watermark, before & self.world.live_replicas(partition))

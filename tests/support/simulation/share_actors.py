@@ -133,7 +133,7 @@ class ShareMember(Actor):
             if response.assignment is not None:
                 assigned = [number for topic in response.assignment.topic_partitions for number in topic.partitions]
                 self._assigned = [TopicPartition(TOPIC, number) for number in sorted(assigned)]
-                self.world.history.say(f"{self.name} shares {assigned} in epoch {self._epoch}")
+                self.world.history.say(f"{self.name} is assigned {assigned} in epoch {self._epoch} of {GROUP}")
 
     async def _leave(self) -> None:
         request = ShareGroupHeartbeatRequest(group_id=GROUP, member_id=self.name, member_epoch=-1)

@@ -119,6 +119,12 @@ class World:
         """Brokers that run, and may count as dead without knowing it."""
         self._lives: dict[int, int] = dict.fromkeys(cluster.brokers, 0)
 
+    def shown(self) -> str:
+        """Which brokers run and are live, and the state of the partitions that clients write to."""
+        controller = self.cluster.controller
+        brokers = f"brokers {sorted(self.cluster.brokers)} run, {[one.node_id for one in controller.brokers]} are live"
+        return "; ".join([brokers, *(f"{one}: {self.cluster.state(one)}" for one in self.promises.partitions)])
+
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()
 
@@ -161,7 +167,7 @@ class World:
 
     def acknowledged(self, name: str, partition: TopicPartition, base: int, values: list[bytes]) -> None:
         """A producer was told where its records are. Raises Violation."""
-        self.history.say(f"{name}: {partition} {base}: {b' '.join(values).decode()}")
+        self.history.say(f"{name}: {partition} from offset {base}: {b' '.join(values).decode()}")
         known = self.promises.acknowledged[partition]
         for offset, value in enumerate(values, base):
             if known.setdefault(offset, value) != value:
@@ -185,4 +191,7 @@ class World:
         offsets = self.cluster.replica_offsets(partition)
         for node_id, *_ in replicas:
             if node_id in offsets and offsets[node_id].log_start_offset < min(low, offsets[node_id].log_end_offset):
-                raise Violation(f"{partition}: {low} is the low watermark; {node_id} is at {offsets[node_id]}")
+                raise Violation(
+                    f"{partition}: a client was told that all below offset {low} is deleted on every replica, and "
+                    f"broker {node_id} begins at offset {offsets[node_id].log_start_offset}"
+                )
