@@ -3,7 +3,7 @@
 Nothing is deleted piece by piece, because a piece might be forgotten: every part of a broker is made anew, over a
 controller and a log directory that are empty. What stays is what a client was told about the brokers (ports, node ids,
 cluster id), and what must not repeat (producer ids). The clock goes back to the wall clock, which only an empty broker
-can do.
+can do. `pytest_plugin/lending.py` resets brokers between tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Consumer groups: those that are stuck, and why; and the facts of each, for the diagnoses that all reports share."""
+"""Consumer groups: those that are stuck, and why; and the facts of each, for the diagnoses that all reports share
+(`testkit/report/group_diagnoses.py`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plans of topics: a request's wishes, checked in Kafka's order, with the broker's defaults for the rest.
 
 A plan makes nothing. It holds for as long as nothing else runs: `topics.py` makes it real, or finds that the name was
-taken meanwhile.
+taken meanwhile. Which names collide, `Controller.colliding_topic` says.
 """
 
 from __future__ import annotations

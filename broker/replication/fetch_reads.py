@@ -1,5 +1,6 @@
 """What a fetch reads of its partitions, in their order and within its limits: the first batch is whole, whatever the
-limits say, and then the others get nothing (KIP-74)."""
+limits say, and then the others get nothing (KIP-74). How far a reader may read in one partition, `fetch_partition.py`
+says."""
 
 import time
 from collections.abc import Iterable, Sequence

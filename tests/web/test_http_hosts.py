@@ -1,4 +1,5 @@
-"""Which hosts are this machine, and which origins another server's."""
+"""Which hosts are this machine, and which origins another server's. Who refuses others: `control/test_access.py`,
+`registry/test_registry_access.py`."""
 
 from __future__ import annotations
 

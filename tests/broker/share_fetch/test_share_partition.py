@@ -1,4 +1,5 @@
-"""The records in flight of a share partition, beside a model that has every offset by itself (KIP-932)."""
+"""The records in flight of a share partition, beside a model that has every offset by itself (KIP-932).
+What becomes of records whose locks end: `test_share_partition_manager.py`."""
 
 from __future__ import annotations
 
