@@ -152,6 +152,14 @@ DEFECTS = (
         ("tests/broker/replication/test_partition.py",),
     ),
     Defect(
+        "empty_log_of_a_partition_that_others_have_stays",
+        "A start puts away the empty log of a partition that the topic does not have, or that others have.",
+        "startup_reconciliation.py",
+        "return not partition_log.size_bytes and (has_id or partition_log.topic_id == ZERO_UUID)",
+        "return False",
+        ("tests/broker/replication/test_startup_reconciliation.py",),
+    ),
+    Defect(
         "share_state_write_overtakes_another",
         "Changes of a share partition are stored in their order, also where a write is tried again.",
         "share_partition_manager.py",
