@@ -251,7 +251,9 @@ class Nemesis:
             cluster.brokers.clear()
             for broker in brokers:
                 await broker.kill()
+        world.is_stopping = True
         await cluster.stop(keeps_data=not is_killed)
+        world.is_stopping = False
         await asyncio.sleep(self.random.choice((0.0, 1.0, 20.0)))
         before = cluster.configs[0].kmini_as_version
         release = self.random.choice(RELEASES[RELEASES.index(before) :])
@@ -442,8 +444,11 @@ class Nemesis:
 
     async def _move_log_time(self) -> str:
         ends = {offsets.log_end_offset for offsets in self._cluster.replica_offsets(KEYED).values()}
-        if len(ends) > 1 or len(self._cluster.brokers) < len(self._world.addresses):
+        is_unsure = len(ends) > 1 or len(self._cluster.brokers) < len(self._world.addresses)
+        if is_unsure:
             self._is_unsure_of_tombstones()
         duration_ms = self.random.choice((60_000, 1_800_000, 7_200_000))
         await self._world.clock.advance(duration_ms)
+        if is_unsure:  # of those, too, that came while the clock was moved
+            self._is_unsure_of_tombstones()
         return f"log time moves by {duration_ms // 60_000} min"
