@@ -152,6 +152,14 @@ DEFECTS = (
         ("tests/broker/replication/test_partition.py",),
     ),
     Defect(
+        "leader_is_told_of_a_log_start_that_no_checkpoint_has",
+        "A follower whose checkpoint of log start offsets failed fetches no more before it is written.",
+        "fetcher.py",
+        "if log_starts.has_failed:",
+        "if False:",
+        ("tests/broker/replication/test_fetcher.py",),
+    ),
+    Defect(
         "empty_log_of_a_partition_that_others_have_stays",
         "A start puts away the empty log of a partition that the topic does not have, or that others have.",
         "startup_reconciliation.py",

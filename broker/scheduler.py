@@ -282,6 +282,8 @@ class CheckpointWriter:
         self._next: asyncio.Task[None] | None = None
         self.written: Offsets = {}
         """What was written last; nothing at first."""
+        self.has_failed = False
+        """Whether the last write failed: the file does not have what it should."""
 
     async def write(self) -> None:
         """Return once a snapshot that was taken after this call is in the file. Raises what the write raises
@@ -297,8 +299,12 @@ class CheckpointWriter:
 
     async def _run(self) -> None:
         snapshot = self._snapshot()
-        await in_thread(self._write_in_thread, snapshot)
-        self.written = snapshot
+        try:
+            await in_thread(self._write_in_thread, snapshot)
+        except OSError:
+            self.has_failed = True
+            raise
+        self.written, self.has_failed = snapshot, False
 
     async def _run_after(self, running: "asyncio.Task[None]") -> None:
         await asyncio.wait([running])

@@ -172,6 +172,9 @@ class Fetcher:
             else:
                 await self._sleep(min(one.paused_until_ms for one in self._partitions.values()) - now_ms)
             return
+        log_starts = self._manager.maintenance.log_start_checkpoint
+        if log_starts.has_failed:  # no fetch tells a leader of a log start that a kill would take back
+            await log_starts.write()
         connection = await self._connected()
         if self._changed.is_set():  # while it connected
             return

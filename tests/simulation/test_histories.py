@@ -17,7 +17,7 @@ from support.stages import ROOT
 
 pytestmark = pytest.mark.promise
 
-FOUND = (5, 6, 28, 52, 107, 145, 185, 214, 223, 344, 424, 445, 783, 812, 1639, 2152, 3783, 10267)
+FOUND = (5, 6, 28, 52, 107, 145, 185, 214, 223, 344, 424, 445, 783, 812, 1639, 2152, 3783, 10267, 11125)
 """Seeds that have found a fault. It is mended, so they may find nothing any more when the simulation changes.
 
 - 5: the state of a share group was deleted below a snapshot that no follower had yet.
@@ -41,6 +41,7 @@ FOUND = (5, 6, 28, 52, 107, 145, 185, 214, 223, 344, 424, 445, 783, 812, 1639, 2
   compaction.
 - 3783: a partition that another broker's full disk refused came back with a power loss, and stayed.
 - 10267: while the cluster stopped, DeleteRecords was answered though replicas in sync had not followed.
+- 11125: a follower whose disk was full told its leader of a log start that was in no checkpoint.
 """
 
 

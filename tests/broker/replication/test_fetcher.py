@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Mapping
 
 import pytest
 
@@ -17,6 +18,8 @@ from kmini.protocol.messages.fetch import FetchResponse
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
+from kmini.storage import offset_checkpoint_file
+from kmini.storage.filesystem import FileSystem
 from support.broker.clusters import Clusters
 from support.until import until_async
 
@@ -124,3 +127,33 @@ async def test_a_log_that_cannot_take_the_batch_with_its_start_begins_no_earlier
     assert (followed.log.log_start_offset, followed.log.log_end_offset) == (2, 2)
     fetcher._follow(followed, answer, [])
     assert (followed.log.log_start_offset, followed.log.log_end_offset) == (2, 4)
+
+
+@pytest.mark.sockets
+async def test_a_leader_is_not_told_of_a_log_start_that_is_not_on_the_disk_of_its_follower(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else DeleteRecords is answered, and after a kill the follower begins where it did before (KIP-107)."""
+    cluster = await clusters.start(2, {"replica.fetch.backoff.ms": "10"})
+    topics.create(cluster.brokers[1], "t", replication_factor=2)
+    leader = cluster.state(T0).leader
+    (follower,) = (broker for node_id, broker in cluster.brokers.items() if node_id != leader)
+    write, refused, is_full = offset_checkpoint_file.write_log_start_offsets, 0, True
+
+    def write_unless_full(filesystem: FileSystem, directory: str, offsets: Mapping[TopicPartition, int]) -> None:
+        nonlocal refused
+        if is_full and directory == follower.logs.directory:
+            refused += 1
+            raise OSError(errno.ENOSPC, "no space")
+        write(filesystem, directory, offsets)
+
+    monkeypatch.setattr(offset_checkpoint_file, "write_log_start_offsets", write_unless_full)
+    async with Client(cluster.brokers[leader].address) as client:
+        for _ in range(4):
+            await client.produce("t", 0, [record(b"value")])
+        deleting = asyncio.ensure_future(client.delete_records_before({T0: 3}, timeout_ms=60_000))
+        await until_async(lambda: refused >= 3)
+        assert follower.logs.logs[T0].log_start_offset == 3
+        assert not deleting.done()
+        is_full = False
+        assert (await deleting)[T0].low_watermark == 3
