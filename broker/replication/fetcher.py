@@ -140,6 +140,10 @@ class Fetcher:
                 log.info("following broker %d: %s", self._leader, error)
                 await self._disconnect()
                 await self._pause()
+            except OSError as error:  # of the checkpoint of log start offsets: it is tried again before the next fetch
+                log.warning("following broker %d: %s", self._leader, error)
+                await self._disconnect()
+                await self._pause()
             except Exception:
                 log.exception("following broker %d", self._leader)
                 await self._disconnect()

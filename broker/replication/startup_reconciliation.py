@@ -54,13 +54,13 @@ def reconcile(replica_manager: ReplicaManager) -> None:
 def _is_stray(partition_log: PartitionLog, topic: Topic, node_id: int) -> bool:
     """Whether the partition was given to other brokers while this one was away; or is not the topic's, and holds
     nothing: a CreatePartitions failed on another broker, and the removal here was lost with the power."""
-    number, has_id = partition_log.topic_partition.partition, partition_log.topic_id == topic.id
-    if number < len(topic.partitions):
-        if node_id in topic.partitions[number].replicas:
-            return False
-        if has_id:
-            return True
-    return not partition_log.size_bytes and (has_id or partition_log.topic_id == ZERO_UUID)
+    number, topic_id = partition_log.topic_partition.partition, partition_log.topic_id
+    exists = number < len(topic.partitions)
+    if exists and node_id in topic.partitions[number].replicas:
+        return False
+    if exists and topic_id == topic.id:
+        return True
+    return not partition_log.size_bytes and topic_id in (topic.id, ZERO_UUID)
 
 
 def _adopt(replica_manager: ReplicaManager, name: str, topic_logs: Sequence[PartitionLog]) -> None:

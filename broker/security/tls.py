@@ -146,7 +146,7 @@ def tls_settings(find: Find) -> TlsSettings:
     """The TLS settings of a listener. Raises ValueError, which names the setting and quotes no secret."""
     context = ListenerContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = ToldHandshake
-    context.options |= ssl.OP_NO_RENEGOTIATION  # nor does Apache Kafka; OpenSSL 3 has it so by itself
+    context.options |= ssl.OP_NO_RENEGOTIATION  # Apache Kafka allows none; OpenSSL before 3 would
     _set_versions(context, find)
     _set_ciphers(context, find)
     load_keys(context, find)

@@ -1,5 +1,5 @@
-"""The buffers of connections: one that they share, and those that they own for what has to stay. Which sizes of frames
-are refused: `test_framing.py`."""
+"""The buffers of connections: one that they share, and those that they own for what has to stay. `test_framing.py`
+tests which sizes of frames are refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The row of segments of a log: how they come, go and are replaced, and what their files are called. When the active
-one has to roll: `test_segment.py`."""
+"""The row of segments of a log: how they come, go and are replaced, and what their files are called. `test_segment.py`
+tests when the active one has to roll."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`Broker.produce` appends as a produce request with acks=all does, by the same rules. Which values it takes:
-`test_argument_checks.py`."""
+"""`Broker.produce` appends as a produce request with acks=all does, by the same rules. `test_argument_checks.py`
+tests which values it takes."""
 
 from __future__ import annotations
 

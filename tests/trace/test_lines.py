@@ -1,4 +1,5 @@
-"""An exchange as a line of text, and as JSON that is read again. That nothing secret comes here: `test_observer.py`."""
+"""An exchange as a line of text, and as JSON that is read again. `test_observer.py` tests that no secret
+comes here."""
 
 from __future__ import annotations
 

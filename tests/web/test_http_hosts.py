@@ -1,5 +1,5 @@
-"""Which hosts are this machine, and which origins another server's. Who refuses others: `control/test_access.py`,
-`registry/test_registry_access.py`."""
+"""Which hosts are this machine, and which origins another server's. `control/test_access.py` and
+`registry/test_registry_access.py` test that the servers refuse other hosts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The life of consumer groups beyond that of other kinds: their changes are written, and their times run out.
 
-Heartbeats (`heartbeats.py`: who joins, leaves, or goes away for a while) and requests of the classic protocol
-(`classic_members.py`) decide what changes; a group whose last member of the consumer protocol goes becomes a classic
-group (`downgrade.py`).
+`heartbeats.py` decides who joins, leaves or goes away for a while, and `classic_members.py` what requests of the
+classic protocol change. When its last member of the consumer protocol goes, a group becomes a classic one
+(`downgrade.py`).
 """
 
 from __future__ import annotations

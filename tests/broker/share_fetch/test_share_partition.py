@@ -1,5 +1,5 @@
 """The records in flight of a share partition, beside a model that has every offset by itself (KIP-932).
-What becomes of records whose locks end: `test_share_partition_manager.py`."""
+`test_share_partition_manager.py` tests what becomes of records whose locks end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a pass keeps and what it drops, record by record and batch by batch. How small segments become one:
-`test_cleaned_segment.py`."""
+"""What a pass keeps and what it drops, record by record and batch by batch. `test_cleaned_segment.py`
+tests how small segments become one."""
 
 from __future__ import annotations
 

@@ -246,14 +246,12 @@ class Nemesis:
             if is_killed:
                 broker.server.break_off()
                 filesystems[broker.node_id] = filesystems[broker.node_id].kill(Disk(self.random))
-        if is_killed:  # all of it at one moment; what still runs writes to disks that nobody will read
+        if is_killed:  # all die at one moment: what the old brokers still write, no restart reads
             filesystems[CONTROLLER] = filesystems[CONTROLLER].kill()
             cluster.brokers.clear()
             for broker in brokers:
                 await broker.kill()
-        world.is_stopping = True
         await cluster.stop(keeps_data=not is_killed)
-        world.is_stopping = False
         await asyncio.sleep(self.random.choice((0.0, 1.0, 20.0)))
         before = cluster.configs[0].kmini_as_version
         release = self.random.choice(RELEASES[RELEASES.index(before) :])

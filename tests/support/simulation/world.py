@@ -114,8 +114,6 @@ class World:
             for node_id, broker in cluster.brokers.items()
         }
         self.is_over = False
-        self.is_stopping = False
-        """Whether the process of all brokers stops: none is live any more, and those in sync may lead after it."""
         self.reassignments = 0
         self.fenced: set[int] = set()
         """Brokers that run, and may count as dead without knowing it."""
@@ -181,9 +179,11 @@ class World:
     def live_replicas(self, partition: TopicPartition) -> set[tuple[int, int, int]]:
         """Those that are members of the cluster, with what changes when they leave it, or get another log."""
         state = self.cluster.state(partition)
+        # None is live while the process of all brokers stops. Only those in sync may lead after it.
+        is_stopping = not self.cluster.controller.brokers
         return {
             (node_id, self.lives(node_id), self.reassignments)
-            for node_id in (state.isr if self.is_stopping else state.replicas)
+            for node_id in (state.isr if is_stopping else state.replicas)
             if node_id in self.cluster.brokers and self.is_member(node_id)
         }
 

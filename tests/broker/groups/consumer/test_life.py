@@ -1,5 +1,5 @@
-"""The life of consumer groups: the time to give up partitions, and restarts. Who joins, leaves or goes away for a
-while: `test_heartbeats.py`."""
+"""The life of consumer groups: the time to give up partitions, and restarts. `test_heartbeats.py` has
+the members that join, leave or go away for a while."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The life of groups that the coordinator assigns, of which consumer groups stand for all: sessions, failures,
-administration, and what readers are shown meanwhile. The time that members have to give up partitions:
-`consumer/test_life.py`."""
+administration, and what readers are shown meanwhile. `consumer/test_life.py` has
+the time in which members must give up partitions."""
 
 from __future__ import annotations
 
