@@ -35,7 +35,7 @@ from support.simulation.loop import simulate, simulated_loop
 from support.simulation.nemesis import RELEASES, SESSION_MS, Disk, Nemesis, has_restarts
 from support.simulation.offset_actors import Committer, OffsetReader, TransactionalCommitter
 from support.simulation.record_actors import Deleter, Producer, Reader, TransactionalProducer
-from support.simulation.share_actors import Shared, ShareMember, not_delivered
+from support.simulation.share_actors import Shared, ShareMember, is_at_the_end, not_delivered
 from support.simulation.world import TOPIC, Violation, World
 
 MOST_PROCESSOR_S = 120
@@ -384,8 +384,7 @@ async def _share_the_rest(sharers: Sequence[ShareMember], shared: Shared, world:
     if not sharers:
         return
     await _act_until(
-        # A lag that leaves out what was deleted is a lower bound: some of that was done before.
-        lambda: not any(shared.lags.values()) and not not_delivered(shared, world),
+        lambda: is_at_the_end(shared, world) and not not_delivered(shared, world),
         [(sharer, sharer.finish) for sharer in sharers],
         lambda: f"the share group lags by {shared.lags}, and was not given {not_delivered(shared, world)}",
         world,

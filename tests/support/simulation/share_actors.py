@@ -132,8 +132,10 @@ class ShareMember(Actor):
             self._epoch = response.member_epoch
             if response.assignment is not None:
                 assigned = [number for topic in response.assignment.topic_partitions for number in topic.partitions]
-                self._assigned = [TopicPartition(TOPIC, number) for number in sorted(assigned)]
-                self.world.history.say(f"{self.name} is assigned {assigned} in epoch {self._epoch} of {GROUP}")
+                partitions = [TopicPartition(TOPIC, number) for number in sorted(assigned)]
+                if partitions != self._assigned:
+                    self.world.history.say(f"{self.name} is assigned {assigned} in epoch {self._epoch} of {GROUP}")
+                self._assigned = partitions
 
     async def _leave(self) -> None:
         request = ShareGroupHeartbeatRequest(group_id=GROUP, member_id=self.name, member_epoch=-1)
@@ -260,6 +262,17 @@ class ShareMember(Actor):
             self.world.history.say(f"{self.name}: {partition} {first} to {last} are done")
             for offset in range(first, last + 1):
                 self._shared.finish(self.name, partition, offset)
+
+
+def is_at_the_end(shared: Shared, world: World) -> bool:
+    """Whether the group has come to the end of each partition. A lag that leaves out what was deleted is a lower bound:
+    some of that was done before. Where nothing was ever acquired the lag stays -1, as in Apache Kafka."""
+    for partition, lag in shared.lags.items():
+        begin = world.promises.asked_to_delete[partition]
+        has_records = any(offset >= begin for offset in world.promises.acknowledged[partition])
+        if lag > 0 or (lag < 0 and has_records):
+            return False
+    return True
 
 
 def not_delivered(shared: Shared, world: World) -> dict[TopicPartition, list[int]]:
