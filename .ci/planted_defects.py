@@ -72,6 +72,14 @@ DEFECTS = (
         ("tests/storage/test_log.py",),
     ),
     Defect(
+        "truncation_leaves_the_last_stable_offset_behind",
+        "A log that is truncated above its high watermark keeps its last stable offset.",
+        "log.py",
+        "self.producers.on_high_watermark(self.high_watermark) return True",
+        "return True",
+        ("tests/storage/test_aborted_transactions.py",),
+    ),
+    Defect(
         "compaction_forgets_the_last_sequence_of_a_producer",
         "The header of an active producer's last batch survives cleaning, for its sequence number.",
         "clean.py",

@@ -190,8 +190,9 @@ class Clock:
         return 0
 
     async def settle(self) -> None:
-        """Wait for what timers have started and not finished."""
-        while self._running:
+        """Wait for what timers have started and not finished. What they start meanwhile is not waited for: what is
+        tried again and again, because a broker is gone, would keep the caller for ever."""
+        if self._running:
             # A caller that is cancelled ends its wait only.
             await asyncio.shield(asyncio.gather(*self._running, return_exceptions=True))
             # From Python 3.12 on, tasks that are done already are gathered without a turn for what forgets them.

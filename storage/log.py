@@ -372,6 +372,9 @@ class PartitionLog:
             self.leader_epochs.truncate_from_end(offset)
             self.producers.load(self.log_start_offset, offset, now_ms)
             replay(self.producers, self.segments, offset)
+            # To the replay no marker is replicated: without this the last stable offset would stay at the first
+            # transaction until the high watermark moves.
+            self.producers.on_high_watermark(self.high_watermark)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

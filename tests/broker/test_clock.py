@@ -184,6 +184,24 @@ async def test_a_caller_that_goes_ends_the_move_where_it_is() -> None:
     assert steps == ["begun", "done", "a week later"]
 
 
+async def test_a_move_ends_though_something_is_tried_again_and_again_meanwhile() -> None:
+    """So does the abort of a transaction whose state no replica takes."""
+    clock = MovableClock()
+    tries: list[int] = []
+
+    async def try_again() -> None:
+        tries.append(len(tries))
+        await asyncio.sleep(0)
+        if len(tries) < 1_000:
+            clock.call_later(0, try_again, liveness=True)
+
+    clock.call_later(0, try_again, liveness=True)
+    await until_async(lambda: tries, "it is tried")
+    clock.call_later(60_000, lambda: None)
+    await clock.advance(WEEK_MS)
+    assert len(tries) < 1_000
+
+
 async def test_a_move_that_another_caller_stops_ends_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     stands_ns = time.time_ns()  # else the wall clock may go on by a millisecond, and a minute is 59 seconds
     monkeypatch.setattr(time, "time_ns", lambda: stands_ns)

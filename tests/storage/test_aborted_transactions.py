@@ -165,6 +165,17 @@ def test_a_restart_changes_nothing_of_that(transactions: Transactions, is_clean:
     assert read_all(bench.log, 700) == stable
 
 
+def test_a_truncation_above_the_high_watermark_changes_nothing_of_that(transactions: Transactions) -> None:
+    bench, before = transactions.bench, read_all(transactions.bench.log, 700)
+    limit, end = bench.log.last_stable_offset, bench.log.high_watermark
+    bench.log.append_as_leader(
+        ValidatedRecords.of(build_batch([Record(0, 0, None, b"gone")])), leader_epoch=0, now_ms=0
+    )
+    assert bench.log.truncate_to(end)
+    assert bench.log.last_stable_offset == limit
+    assert read_all(bench.log, 700) == before
+
+
 def test_deleting_records_from_under_an_open_transaction_keeps_it_open(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench()
     writer = {"producer_id": 1, "producer_epoch": 0, "transactional": True}

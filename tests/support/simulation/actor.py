@@ -23,6 +23,7 @@ from kmini.protocol.errors import (
 from kmini.protocol.messages import FetchRequest, FetchResponse, ProduceRequest
 from kmini.protocol.topics import TopicPartition
 from kmini.protocol.uuids import ZERO_UUID
+from support.simulation.invariants import check_now
 from support.simulation.world import Violation, World
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class Actor:
         try:
             while not self.world.is_over:
                 await self.act()
+                check_now(self.world)
                 await self.world.pause(self.random)
         except Violation as error:
             self.world.history.say(f"!! {self.name}: {error}")
@@ -84,13 +86,18 @@ class Actor:
         self._connections[node_id] = connection
         return answer
 
-    async def until_it_works(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What `attempt` returns, made again after every retriable error. Raises Violation for others."""
+    async def until_it_works(
+        self, what: str, attempt: Callable[[], Awaitable[T]], *, may_raise: tuple[type[KafkaError], ...] = ()
+    ) -> T:
+        """What `attempt` returns, made again after every retriable error. Raises Violation for others, but for those
+        that it may raise."""
         began_s = self.world.now_s()
         pause_s = 0.005
         while True:
             try:
                 return await attempt()
+            except may_raise:
+                raise
             except OutOfOrderSequenceNumber as error:
                 if not self.world.history.has_deletions:
                     raise Violation(f"{self.name}: {what}: {error!r}") from error
@@ -131,11 +138,14 @@ class Actor:
         *,
         version: int = 11,
         topic_id: bytes | None = None,
+        node_id: int | None = None,
+        acks: int = -1,
     ) -> int:
-        """The base offset. The topic is named by its id, if that is given. Raises what the broker answers."""
+        """The base offset. The topic is named by its id, if that is given; the broker is the leader, if no other is
+        given. Raises what the broker answers."""
         request = ProduceRequest(
             transactional_id=transactional_id,
-            acks=-1,
+            acks=acks,
             timeout_ms=PATIENCE_MS,
             topic_data=[
                 ProduceRequest.Topic(
@@ -145,7 +155,8 @@ class Actor:
                 )
             ],
         )
-        response = await self.ask(self.leader(partition), request, version if topic_id is None else BY_ID)
+        to = self.leader(partition) if node_id is None else node_id
+        response = await self.ask(to, request, version if topic_id is None else BY_ID)
         answer = response.responses[0].partition_responses[0]
         check(answer.error_code, answer.error_message)
         return int(answer.base_offset)

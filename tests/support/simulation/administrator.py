@@ -19,7 +19,7 @@ from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TopicPartition
 from support.simulation.actor import PATIENCE_MS, Actor
-from support.simulation.world import Violation, World
+from support.simulation.world import Violation, World, has_rarities
 
 MADE = "made"
 MOST_PARTITIONS = 4
@@ -129,10 +129,25 @@ class Administrator(Actor):
         self._count += 1
         value = f"{topic_id.hex()} {self._count}".encode()
         batch = build_batch([Record(0, time.time_ns() // 1_000_000, None, value)])
+        if has_rarities(self.world.seed) and self.random.random() < 0.3:
+            await self._write_anywhere(partition, bytes(batch), topic_id)
+            return
         base = await self.produce(partition, bytes(batch), topic_id=topic_id)
         self.world.history.say(f"{self.name}: {partition} from offset {base}: {self._count}")
         if self._acknowledged.setdefault((partition.partition, base), value) != value:
             raise Violation(f"{self.name}: {partition} offset {base} was acknowledged before")
+
+    async def _write_anywhere(self, partition: TopicPartition, batch: bytes, topic_id: bytes) -> None:
+        """Send a record, which may be lost, to a broker that may lead no more. Raises what the broker answers, and
+        Violation."""
+        node_id = self._any_broker()
+        broker = self.world.cluster.brokers.get(node_id)
+        log = None if broker is None else broker.logs.logs.get(partition)
+        await self.produce(partition, batch, topic_id=topic_id, node_id=node_id, acks=1)
+        if log is not None and log.topic_id != topic_id:
+            raise Violation(
+                f"{self.name}: {node_id} took a record of {topic_id.hex()} into the log {log.topic_id.hex()}"
+            )
 
     async def _read(self, topic_id: bytes) -> None:
         partition = TopicPartition(MADE, self.random.randrange(self._partitions))

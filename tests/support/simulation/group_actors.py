@@ -4,6 +4,7 @@ what they are promised: each partition has one owner."""
 from __future__ import annotations
 
 import json
+from collections.abc import Coroutine
 from typing import Any
 
 from kmini.client.errors import check
@@ -16,15 +17,22 @@ from kmini.protocol.errors import (
     KafkaError,
     NotCoordinator,
     RebalanceInProgress,
+    StaleMemberEpoch,
     UnknownMemberId,
     UnreleasedInstanceId,
 )
-from kmini.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kmini.protocol.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
 from kmini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kmini.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, TaskIds
 from kmini.protocol.topics import CONSUMER_OFFSETS
 from support.simulation.actor import Actor
-from support.simulation.world import TOPIC, Violation, World
+from support.simulation.world import TOPIC, Violation, World, has_rarities
 
 GROUP = "members"
 CLASSIC_GROUP = "classic members"
@@ -84,20 +92,25 @@ class Member(Actor):
         super().__init__(name, world)
         self._claims = claims
         self._lives = 0
+        self.rebalance_ms = REBALANCE_MS
+        self.is_gone = False
+        """Whether it only heartbeats any more, and gives nothing up."""
         self._instance_id = name if is_static else None
         self._forget()
 
     def _forget(self) -> None:
         """Be a new member from now on."""
-        for partition in getattr(self, "_owned", ()):
+        for partition in getattr(self, "owned", ()):
             self._claims.give_up(partition, self.name)
         self._lives += 1
         self._member_id = f"{self.name}.{self._lives}"
-        self._epoch = 0
-        self._owned: set[int] = set()
+        self.epoch = self._epoch_before = 0
+        self.owned: set[int] = set()
+        self._assigned_at: dict[int, int] = {}
+        """The epoch in which it was given each partition."""
 
     async def act(self) -> None:
-        if self._epoch and self.random.random() < 0.04:
+        if self.epoch and self.random.random() < 0.04:
             leaving = self._request(epoch=-1 if self._instance_id is None else self.random.choice((-1, -2)))
             self._forget()
             try:
@@ -106,10 +119,17 @@ class Member(Actor):
                 return  # the session ends, if the coordinator does not know
             return
         await self.beat()
+        if self.owned and has_rarities(self.world.seed) and self.random.random() < 0.3:
+            await self._forgive(self._use_old_epoch())
 
     async def beat(self) -> None:
+        if self.epoch or not self.is_gone:
+            await self._forgive(self._beat())
+
+    async def _forgive(self, beating: Coroutine[Any, Any, object]) -> None:
+        """Raises Violation for an error that is not to come."""
         try:
-            await self._beat()
+            await beating
         except (FencedMemberEpoch, UnknownMemberId):
             self._forget()
         except UnreleasedInstanceId:  # its former life counts as there until its session ends
@@ -122,16 +142,16 @@ class Member(Actor):
                 raise Violation(f"{self.name}: {error!r}") from error
 
     def _request(self, epoch: int) -> Any:
-        owned = [TopicPartitions(topic_id=self.world.topic_id(TOPIC), partitions=sorted(self._owned))]
+        owned = [TopicPartitions(topic_id=self.world.topic_id(TOPIC), partitions=sorted(self.owned))]
         return ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=self._member_id,
             instance_id=self._instance_id,
             member_epoch=epoch,
-            rebalance_timeout_ms=REBALANCE_MS,
+            rebalance_timeout_ms=self.rebalance_ms,
             subscribed_topic_names=[TOPIC],
             server_assignor="uniform",
-            topic_partitions=owned if self._owned and epoch else [],
+            topic_partitions=owned if self.owned and epoch else [],
         )
 
     def _target(self, response: Any) -> set[int] | None:
@@ -149,24 +169,63 @@ class Member(Actor):
         coordinator = self.coordinator(CONSUMER_OFFSETS, self.group)
         lives, sent_s = self.world.lives(coordinator), self.world.now_s()
         member_id = self._member_id
-        response = await self._heartbeat(self._request(self._epoch))
+        response = await self._heartbeat(self._request(self.epoch))
         if not self.world.has_stayed(coordinator, lives):
             self._forget()  # it may be no coordinator any more, and not know it
             return
         assert member_id == self._member_id
-        self._epoch = response.member_epoch
+        if response.member_epoch != self.epoch:
+            self._epoch_before, self.epoch = self.epoch, response.member_epoch
         now_s, until_s = self.world.now_s(), sent_s + OWNED_S
-        target = self._target(response)
+        target = None if self.is_gone else self._target(response)
         if target is not None:
-            for partition in self._owned - target:
+            for partition in self.owned - target:
                 self._claims.give_up(partition, self.name)
-            if target != self._owned:
-                self.world.history.say(
-                    f"{self._member_id} owns {sorted(target)} in epoch {self._epoch} of {self.group}"
-                )
-            self._owned = target
-        for partition in self._owned:
-            self._claims.claim(partition, self.name, now_s, until_s)
+            if target != self.owned:
+                self.world.history.say(f"{self._member_id} owns {sorted(target)} in epoch {self.epoch} of {self.group}")
+            self.owned = target
+            self._assigned_at = {one: self._assigned_at.get(one, self.epoch) for one in target}
+        if not self.is_gone:
+            for partition in self.owned:
+                self._claims.claim(partition, self.name, now_s, until_s)
+
+    async def _use_old_epoch(self) -> None:
+        """Commit, with an epoch since the partition was assigned (KIP-848). Raises what the broker answers."""
+        if self.world.cluster.configs[0].kmini_as_version is not None:
+            return
+        partition = self.random.choice(sorted(self.owned))
+        Topic = OffsetCommitRequest.Topic
+        committed = Topic.Partition(partition_index=partition, committed_offset=0, committed_metadata="")
+        coordinator = self.coordinator(CONSUMER_OFFSETS, self.group)
+        lives = self.world.lives(coordinator)
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=self.random.randint(self._assigned_at[partition], self.epoch),
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+            topics=[Topic(name=TOPIC, partitions=[committed])],
+        )
+        response = await self.ask(coordinator, request, 9)
+        try:
+            check(response.topics[0].partitions[0].error_code)
+        except StaleMemberEpoch:
+            if self.world.has_stayed(coordinator, lives):
+                raise
+            self._forget()
+
+    # --- at the end
+
+    async def leave(self) -> None:
+        """Leave the group for good, as far as the coordinator can be told."""
+        leaving = self._request(epoch=-1)
+        self._forget()
+        await self._forgive(self._heartbeat(leaving))
+
+    def get_stuck(self) -> None:
+        """Give nothing up any more, and claim nothing: others may be given it at any time now."""
+        self.is_gone = True
+        for partition in self.owned:
+            self._claims.give_up(partition, self.name)
 
 
 class StreamsMember(Member):
@@ -179,18 +238,18 @@ class StreamsMember(Member):
         try:
             return await super()._heartbeat(request)
         except KafkaError:
-            if self._epoch:
+            if self.epoch:
                 self._forget()
             raise
 
     def _request(self, epoch: int) -> StreamsGroupHeartbeatRequest:
-        owned = [TaskIds(subtopology_id=SUBTOPOLOGY, partitions=sorted(self._owned))]
+        owned = [TaskIds(subtopology_id=SUBTOPOLOGY, partitions=sorted(self.owned))]
         request = StreamsGroupHeartbeatRequest(
             group_id=STREAMS_GROUP,
             member_id=self._member_id,
             member_epoch=epoch,
             endpoint_information_epoch=-1,
-            active_tasks=owned if self._owned and epoch else [],
+            active_tasks=owned if self.owned and epoch else [],
             standby_tasks=[],
             warmup_tasks=[],
         )
@@ -213,6 +272,27 @@ class StreamsMember(Member):
             )
         return request
 
+    async def _use_old_epoch(self) -> None:
+        """Heartbeat as one that did not hear of its last epoch, with a task that it was not assigned. Raises what the
+        broker answers, and Violation."""
+        tasks = {number for _, number in self.world.promises.partitions}
+        coordinator = self.coordinator(CONSUMER_OFFSETS, self.group)
+        lives = self.world.lives(coordinator)
+        if self._epoch_before <= 0 or tasks == self.owned:
+            return
+        request = self._request(self._epoch_before)
+        request.active_tasks = [TaskIds(subtopology_id=SUBTOPOLOGY, partitions=sorted(tasks))]
+        try:
+            response = await self.ask(coordinator, request, self.version)
+            check(response.error_code, response.error_message)
+        except FencedMemberEpoch:
+            return
+        if self.world.has_stayed(coordinator, lives):
+            raise Violation(
+                f"{self._member_id}: a heartbeat of the epoch {self._epoch_before} before {self.epoch} was accepted "
+                f"with the tasks {tasks}, and {self.owned} are assigned"
+            )
+
     def _target(self, response: Any) -> set[int] | None:
         if response.active_tasks is None:
             return None
@@ -230,15 +310,19 @@ class ClassicMember(Actor):
         self._member_id = ""
         self._generation = -1
         """-1 while it is not a member."""
-        self._owned: list[int] = []
+        self.owned: list[int] = []
+        self.is_gone = False
+        """Whether it has died for good."""
 
     def _give_up(self) -> None:
-        for partition in self._owned:
+        for partition in self.owned:
             self._claims.give_up(partition, self.name)
-        self._owned = []
+        self.owned = []
         self._generation = -1
 
     async def act(self) -> None:
+        if self.is_gone:
+            return
         if self._generation < 0 or self.random.random() >= 0.04:
             await self.beat()
             return
@@ -254,10 +338,14 @@ class ClassicMember(Actor):
 
     async def beat(self) -> None:
         """A heartbeat; and a place in the next generation, if the group rebalances."""
+        if self.is_gone:
+            return
         try:
             if self._generation >= 0:
                 try:
                     await self._heartbeat()
+                except IllegalGeneration as error:
+                    raise Violation(f"{self.name}: generation {self._generation}: {error!r}") from error
                 except RebalanceInProgress:
                     self._give_up()
             if self._generation < 0:
@@ -311,6 +399,10 @@ class ClassicMember(Actor):
     async def _join(self) -> None:
         joined = await self._ask(self._joining(), 3 if self._instance_id is None else 5, JOIN_S)
         self._member_id = joined.member_id
+        if self._instance_id is not None and has_rarities(self.world.seed) and self.random.random() < 0.1:
+            self.is_gone = True
+            self.world.history.say(f"{self.name} dies")
+            return
         members = [member.member_id for member in joined.members]
         partitions = [number for _, number in self.world.promises.partitions]
         assignments = [
@@ -328,8 +420,8 @@ class ClassicMember(Actor):
         )
         synced = await self._ask(request, 3, JOIN_S)
         self._generation = joined.generation_id
-        self._owned = json.loads(bytes(synced.assignment) or b"[]")
-        self.world.history.say(f"{self.name} owns {self._owned} in generation {self._generation} of {CLASSIC_GROUP}")
+        self.owned = json.loads(bytes(synced.assignment) or b"[]")
+        self.world.history.say(f"{self.name} owns {self.owned} in generation {self._generation} of {CLASSIC_GROUP}")
         # No other member may own them now. How long it will own them, it knows by its next heartbeat: in a stable group
         # Apache Kafka answers a follower's JoinGroup and SyncGroup without extending its session.
         self._claim(self.world.now_s())
@@ -346,5 +438,5 @@ class ClassicMember(Actor):
         )
 
     def _claim(self, until_s: float) -> None:
-        for partition in self._owned:
+        for partition in self.owned:
             self._claims.claim(partition, self.name, self.world.now_s(), until_s)

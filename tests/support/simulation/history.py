@@ -30,13 +30,21 @@ from support.simulation import group_actors, keyed_actors, share_actors
 from support.simulation.actor import Actor
 from support.simulation.administrator import MADE, Administrator
 from support.simulation.group_actors import Claims, ClassicMember, Member, StreamsMember
-from support.simulation.keyed_actors import KEYED, KeyedReader, KeyedWriter, check_compacted
+from support.simulation.invariants import check_last_sequences
+from support.simulation.keyed_actors import KeyedReader, KeyedWriter, TransactionalKeyedWriter, check_compacted
 from support.simulation.loop import simulate, simulated_loop
-from support.simulation.nemesis import RELEASES, SESSION_MS, Disk, Nemesis, has_restarts
-from support.simulation.offset_actors import Committer, OffsetReader, TransactionalCommitter
-from support.simulation.record_actors import Deleter, Producer, Reader, TransactionalProducer
+from support.simulation.nemesis import RELEASES, SESSION_MS, Disk, Nemesis
+from support.simulation.offset_actors import Committer, OffsetReader, RivalCommitter, TransactionalCommitter
+from support.simulation.record_actors import (
+    Deleter,
+    Producer,
+    Reader,
+    SessionReader,
+    SlowTransactionalProducer,
+    TransactionalProducer,
+)
 from support.simulation.share_actors import Shared, ShareMember, is_at_the_end, not_delivered
-from support.simulation.world import TOPIC, Violation, World
+from support.simulation.world import KEYED, TOPIC, Violation, World, has_newcomers, has_rarities, has_restarts
 
 MOST_PROCESSOR_S = 120
 """Seconds of processor time that a history may take: a hundred times the usual."""
@@ -48,6 +56,9 @@ FOLLOWED_S = 15
 """So long a follower may take to learn the high watermark of its leader."""
 SETTLES_S = 90
 """So long a group may take until each partition has one owner, once nothing harms the cluster."""
+
+STUCK_MS = 20_000
+"""The rebalance time-out of a member that gives nothing up."""
 
 ACTORS = (
     "p1",
@@ -76,15 +87,25 @@ ACTORS = (
     "t1",
     "t2",
     "t3",
+    "z1",
+    "y1",
+    "y2",
+    "f1",
+    "c3",
 )
+RARE = frozenset({"z1", "y1", "y2", "f1", "c3"})
+"""Those that take part in some histories only."""
 KINDS = {
     "p": "producers",
     "x": "transactional producers",
+    "z": "transactional producer that is too slow",
     "r": "readers",
     "d": "deletes records",
     "c": "commit offsets",
     "o": "reads committed offsets",
+    "f": "reads in fetch sessions",
     "k": "write and read a compacted topic",
+    "y": "write and read it in transactions",
     "m": "members of a consumer group (KIP-848)",
     "a": "creates, grows and deletes a topic",
     "g": "members of a classic group",
@@ -109,12 +130,6 @@ SETTINGS = {
     **group_actors.SETTINGS,
     **share_actors.SETTINGS,
 }
-
-
-def has_newcomers(seed: int) -> bool:
-    """Whether a share group, a streams group and static members take part. They do in none of the histories that had
-    found something before: with them, these would be others."""
-    return seed % 7 in (1, 5)
 
 
 class Outcome(NamedTuple):
@@ -230,6 +245,9 @@ async def _play(
         meet(world)
         await _live(world, steps, names)
     finally:
+        for filesystem in filesystems.values():
+            if isinstance(filesystem.faults, Disk):
+                filesystem.faults.repair()  # a broken promise is not to be hidden by a disk that is full
         await (cluster if world is None else world.cluster).stop()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
@@ -278,6 +296,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     streamers = [StreamsMember(name, world, streams_claims) for name in ("t1", "t2", "t3")]
     shared = Shared(world.promises.partitions)
     sharers = [ShareMember(name, world, shared) for name in ("s1", "s2", "s3")]
+    slow, keyed = SlowTransactionalProducer("z1", world), TransactionalKeyedWriter("y1", world)
     actors: list[Actor] = [
         Producer("p1", world),
         Producer("p2", world),
@@ -296,6 +315,11 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         *classic_members,
         *sharers,
         *streamers,
+        slow,
+        keyed,
+        KeyedReader("y2", world, [keyed], is_read_committed=True),
+        SessionReader("f1", world),
+        RivalCommitter("c3", world),
     ]
     assert [actor.name for actor in actors] == [*ACTORS]
     left_out = set() if names is None else {*ACTORS} - {*names}
@@ -303,6 +327,8 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         left_out.add("c2")  # which commits for the second partition
     if not newcomers:
         left_out.update(actor.name for actor in (*sharers, *streamers))
+    if not has_rarities(world.seed):
+        left_out.update(RARE)
     actors = [actor for actor in actors if actor.name not in left_out]
     nemesis = Nemesis(world)
     acting = [asyncio.ensure_future(actor.run()) for actor in actors]
@@ -316,9 +342,14 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         world.is_over = True
         await asyncio.gather(*acting)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
+        if has_rarities(world.seed):
+            if "z1" not in left_out:
+                await slow.overstay()
+            await _check_stuck_member([member for member in members if member.name not in left_out], world)
+            await _check_isr_stays(world)
         groups = ((members, claims), (classic_members, classic_claims), (streamers, streams_claims))
         for group, claimed in groups:
-            await _settle([each for each in group if each.name not in left_out], claimed, world)
+            await _settle([each for each in group if each.name not in left_out and not each.is_gone], claimed, world)
         await _share_the_rest([sharer for sharer in sharers if sharer.name not in left_out], shared, world)
         await _begin_alike(world)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
@@ -326,7 +357,7 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         _check_promises(world)
         administrator.check()
         await _check_isolation(world)
-        await _check_compaction(world, [writer for writer in writers if writer.name not in left_out])
+        await _check_compaction(world, [writer for writer in (*writers, keyed) if writer.name not in left_out])
     finally:
         for task in acting:
             task.cancel()
@@ -377,6 +408,56 @@ async def _settle(members: Sequence[Member | ClassicMember], claims: Claims, wor
     await _act_until(
         is_settled, [(member, member.beat) for member in members], lambda: str(claims.owners(world.now_s())), world
     )
+
+
+async def _check_stuck_member(members: Sequence[Member], world: World) -> None:
+    """A member that heartbeats and gives up nothing leaves the group when its rebalance time-out has passed, also if
+    another broker coordinates the group meanwhile (KIP-848). The members that it keeps from joining are left, and it is
+    gone. Raises Violation."""
+    if len(members) < 2 or len(world.promises.partitions) < 2:
+        return
+    stuck, other = members[0], members[1]
+    for member in members[1:]:
+        await member.leave()
+    wanted = {number for _, number in world.promises.partitions}
+    await _act_until(
+        lambda: stuck.owned == wanted,
+        [(stuck, stuck.beat)],
+        lambda: f"{stuck.name} is alone, and owns {stuck.owned}",
+        world,
+    )
+    stuck.rebalance_ms = STUCK_MS
+    await stuck.beat()
+    stuck.get_stuck()
+    acts = [(stuck, stuck.beat), (other, other.beat)]
+    await _act_until(lambda: other.epoch > 0, acts, lambda: f"{other.name} cannot join", world)
+    coordinator = other.coordinator(CONSUMER_OFFSETS, other.group)
+    await world.cluster.stop_broker(coordinator)
+    world.turned(coordinator)
+    await world.cluster.restart(coordinator)
+    world.turned(coordinator)
+    await _act_until(lambda: other.owned == wanted, acts, lambda: f"{stuck.name} keeps {stuck.owned}", world)
+
+
+async def _check_isr_stays(world: World) -> None:
+    """Followers stay in sync that are behind for a moment: while records come on and on, and with the first ones after
+    a long pause. Raises Violation."""
+    simulated_loop().network.slowest_s = 0.3
+    producer = Producer("the last producer", world)
+    await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
+    try:
+        for _ in range(3):
+            await asyncio.sleep(11)  # longer than replica.lag.time.max.ms
+            ends_s = world.now_s() + 2
+            while world.now_s() < ends_s:
+                await producer.act()
+                for partition in world.promises.partitions:
+                    state = world.cluster.state(partition)
+                    if {*state.isr} != {*state.replicas}:
+                        raise Violation(f"{partition}: {state}, though nothing is wrong")
+    finally:
+        await producer.hang_up()
+        simulated_loop().network.slowest_s = simulated_loop().network.usual_slowest_s
 
 
 async def _share_the_rest(sharers: Sequence[ShareMember], shared: Shared, world: World) -> None:
@@ -454,7 +535,7 @@ def _log_bytes(cluster: LocalCluster, node_id: int, partition: TopicPartition) -
 
 
 def _check_replicas(cluster: LocalCluster) -> None:
-    """All replicas of a partition have the same bytes, and the same idea of producers. Raises Violation."""
+    """All replicas of a partition have the same bytes, and know the same of it. Raises Violation."""
     for topic in cluster.controller.topics.values():
         for number, state in enumerate(topic.partitions):
             partition = TopicPartition(topic.name, number)
@@ -540,11 +621,11 @@ async def _check_isolation(world: World) -> None:
             await reader.hang_up()
 
 
-async def _check_compaction(world: World, writers: list[KeyedWriter]) -> None:
+async def _check_compaction(world: World, writers: list[KeyedWriter | TransactionalKeyedWriter]) -> None:
     """The last values are there, and what they supersede goes in time, on every replica. Raises Violation."""
     if not writers:
         return
-    reader = KeyedReader("the last keyed reader", world, writers)
+    reader = KeyedReader("the last keyed reader", world, writers, is_read_committed=True)
     try:
         await reader.act()
         for _ in range(3):
@@ -556,6 +637,7 @@ async def _check_compaction(world: World, writers: list[KeyedWriter]) -> None:
         await reader.act()
         if reader.reads != 2:
             raise Violation(f"{KEYED} cannot be read to its end")
+        check_last_sequences(world.cluster, KEYED)
         for node_id in world.cluster.state(KEYED).replicas:
             check_compacted(world, world.cluster.brokers[node_id].logs.logs[KEYED])
     finally:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kmini.client.errors import check
@@ -9,13 +12,11 @@ from kmini.protocol.errors import KafkaError, OutOfOrderSequenceNumber
 from kmini.protocol.records.batch import build_batch, iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
-from kmini.protocol.topics import TopicPartition
 from kmini.storage.log import PartitionLog
 from support.simulation.actor import Actor
-from support.simulation.record_actors import Producer
-from support.simulation.world import Violation, World
+from support.simulation.record_actors import Producer, TransactionalProducer, aborted_batches
+from support.simulation.world import KEYED, Violation, World
 
-KEYED = TopicPartition("keyed", 0)
 LAG_MS = 3_600_000
 RETENTION_MS = 1_800_000
 SETTINGS = {
@@ -72,12 +73,69 @@ class KeyedWriter(Producer):
         self.last[key] = Written(offset, value, began_ms)
 
 
+class TransactionalKeyedWriter(TransactionalProducer):
+    """Writes values and tombstones in transactions, keeps some open for long, and aborts some. The only one for its
+    keys."""
+
+    def __init__(self, name: str, world: World) -> None:
+        super().__init__(name, world)
+        self._sequence = 0
+        self.last: dict[bytes, Written] = {}
+        """Of committed records."""
+        self.tombstones: dict[bytes, list[int]] = {}
+
+    async def act(self) -> None:
+        is_commit, is_tombstone = self.random.random() < 0.5, self.random.random() < 0.3
+        key, open_s = self.random.choice(KEYS), self.random.choice((0.0, 0.0, 1.0, 20.0))
+        await self.write(key, is_tombstone=is_tombstone, is_commit=is_commit, open_s=open_s)
+
+    async def write(
+        self, key: bytes, *, is_tombstone: bool = False, is_commit: bool = True, open_s: float = 0.0
+    ) -> None:
+        if self._producer_id < 0:
+            self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
+        self._count += 1
+        value = None if is_tombstone else f"{self.name}-{self._count}".encode()
+        key = self.name.encode() + key
+        record = Record(0, self.world.clock.now_ms(), key, value)
+        batch = build_batch(
+            [record],
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequence,
+            transactional=True,
+        )
+        self._sequence += 1
+        began_ms = self.world.clock.now_ms()
+        if is_tombstone:
+            self.tombstones.setdefault(key, []).append(began_ms)
+        await self.until_it_works("AddPartitionsToTxn", lambda: self.add([KEYED]))
+        attempt = partial(self.produce, KEYED, bytes(batch), self.name)
+        try:
+            offset = await self.until_it_works(f"{value!r} to {KEYED}", attempt)
+        except OutOfOrderSequenceNumber as error:
+            raise Violation(f"{self.name}: {KEYED}: {error!r}") from error
+        await asyncio.sleep(open_s)
+        await self.until_it_works("EndTxn", lambda: self.end(is_commit))
+        self.world.history.say(f"{self.name}: {key!r} is {value!r} at {offset}{'' if is_commit else ', and aborted'}")
+        if is_commit:
+            self.last[key] = Written(offset, value, began_ms)
+
+
 class KeyedReader(Actor):
     """Reads the compacted topic from its beginning to its end, and looks for the last value of each key."""
 
-    def __init__(self, name: str, world: World, writers: list[KeyedWriter]) -> None:
+    def __init__(
+        self,
+        name: str,
+        world: World,
+        writers: Sequence[KeyedWriter | TransactionalKeyedWriter],
+        *,
+        is_read_committed: bool = False,
+    ) -> None:
         super().__init__(name, world)
         self._writers = writers
+        self._is_read_committed = is_read_committed
         self.reads = 0
         """How many reads have found what was acknowledged before them."""
 
@@ -119,17 +177,27 @@ class KeyedReader(Actor):
         found: dict[bytes, tuple[int, bytes | None]] = {}
         offset = 0
         while True:
-            answer = await self.fetch(leader, KEYED, offset, max_wait_ms=0, min_bytes=0, max_bytes=4_000)
+            answer = await self.fetch(
+                leader,
+                KEYED,
+                offset,
+                is_read_committed=self._is_read_committed,
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=4_000,
+            )
             check(answer.error_code)
             last = offset
+            is_aborted = aborted_batches(answer)
             for position, header in iter_batches(answer.records or b""):
-                if not header.is_control:
+                if not is_aborted(header) and not header.is_control:
                     for record in decode_records(answer.records, position, header):
                         if record.offset >= offset:
                             found[bytes(record.key)] = record.offset, record.value
                 last = max(last, header.next_offset)
             if last == offset:
-                if answer.high_watermark <= until_offset:
+                end = answer.last_stable_offset if self._is_read_committed else answer.high_watermark
+                if end <= until_offset:
                     return None
                 return found if self.world.has_stayed(leader, lives) else None
             offset = last

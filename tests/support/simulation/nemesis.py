@@ -15,9 +15,8 @@ from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from kmini.storage.filesystem.faults import Faults
 from support.simulation.administrator import MADE
-from support.simulation.keyed_actors import KEYED
 from support.simulation.loop import SimulatedNetwork, simulated_loop
-from support.simulation.world import World
+from support.simulation.world import KEYED, World, has_restarts
 
 SESSION_MS = 9_000
 """`broker.session.timeout.ms` of the brokers."""
@@ -54,12 +53,6 @@ class Disk(Faults):
 
 RELEASES = ("4.0", "4.3", None)
 """Values of `kmini.as.version`, the oldest first; None is the newest."""
-
-
-def has_restarts(seed: int) -> bool:
-    """Whether the process ends and starts again, as another release perhaps. It does in none of the histories that had
-    found something before: with it, these would be others."""
-    return seed > 10_000
 
 
 class Nemesis:

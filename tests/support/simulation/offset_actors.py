@@ -28,6 +28,8 @@ GROUP = "readers"
 class Committer(Actor):
     """Keeps an offset in a group, and finds it again."""
 
+    group, number = GROUP, PLAIN
+
     async def act(self) -> None:
         offsets = self.world.promises.offsets[PLAIN]
         offsets.asked += 1
@@ -38,7 +40,7 @@ class Committer(Actor):
             raise Violation(f"{self.name}: committed {offsets.asked}, found {offsets.told}")
 
     def _coordinator(self) -> int:
-        return self.coordinator(CONSUMER_OFFSETS, GROUP)
+        return self.coordinator(CONSUMER_OFFSETS, self.group)
 
     async def _commit(self) -> None:
         Topic = OffsetCommitRequest.Topic
@@ -52,10 +54,18 @@ class Committer(Actor):
         """Fetch the committed offset once, and compare it with all that clients were told of before. Raises what the
         broker answers, and Violation."""
         offsets = self.world.promises.offsets[number]
+        told = offsets.told
+        found = await self.committed(number, stable=stable)
+        if found < told:
+            raise Violation(f"{self.name}: the committed offset of {number} goes back from {told} to {found}")
+        offsets.tell(self.name, found)
+
+    async def committed(self, number: int, *, stable: bool = True) -> int:
+        """The committed offset of the group. Raises what the broker answers."""
         node_id = self._coordinator()
-        lives, told = self.world.lives(node_id), offsets.told
+        lives = self.world.lives(node_id)
         request = OffsetFetchRequest(
-            group_id=GROUP,
+            group_id=self.group,
             topics=[OffsetFetchRequest.Topic(name=TOPIC, partition_indexes=[number])],
             require_stable=stable,
         )
@@ -64,14 +74,13 @@ class Committer(Actor):
         check(response.topics[0].partitions[0].error_code)
         if not self.world.has_stayed(node_id, lives):
             raise NotCoordinator("it was fenced, and does not know what has been committed since")
-        found = int(response.topics[0].partitions[0].committed_offset)
-        if found < told:
-            raise Violation(f"{self.name}: the committed offset of {number} goes back from {told} to {found}")
-        offsets.tell(self.name, found)
+        return int(response.topics[0].partitions[0].committed_offset)
 
 
 class TransactionalCommitter(Committer):
     """Commits offsets in transactions, and aborts some; with `raises_epoch` by the second version of transactions."""
+
+    number = TRANSACTIONAL
 
     def __init__(self, name: str, world: World, *, raises_epoch: bool = False) -> None:
         super().__init__(name, world)
@@ -80,24 +89,35 @@ class TransactionalCommitter(Committer):
 
     async def act(self) -> None:
         offsets = self.world.promises.offsets[TRANSACTIONAL]
-        if self._producer[0] < 0:
-            self._producer = await self.until_it_works("InitProducerId", self._init)
+        await self._begin_life()
         is_commit = self.random.random() < 0.7
         offsets.asked += 1
         if not is_commit:
             offsets.aborted.add(offsets.asked)
-        if not self._raises_epoch:
-            await self.until_it_works("AddOffsetsToTxn", self._add)
-        try:
-            await self.until_it_works("TxnOffsetCommit", self._commit)
-        except OutOfOrderSequenceNumber as error:
-            raise Violation(f"{self.name}: offsets have no sequence") from error
-        await self.until_it_works("EndTxn", partial(self._end, is_commit))
+        await self.begin(offsets.asked)
+        await self.end(is_commit)
         if is_commit:
             # EndTxn may answer before the marker is in the offsets topic: a stable fetch waits for that.
             await self.until_it_works("OffsetFetch", partial(self.find, TRANSACTIONAL))
             if offsets.told != offsets.asked:
                 raise Violation(f"{self.name}: committed {offsets.asked}, found {offsets.told}")
+
+    async def _begin_life(self) -> None:
+        if self._producer[0] < 0:
+            self._producer = await self.until_it_works("InitProducerId", self._init)
+
+    async def begin(self, offset: int) -> None:
+        """Begin a transaction, and commit this offset in it."""
+        await self._begin_life()
+        if not self._raises_epoch:
+            await self.until_it_works("AddOffsetsToTxn", self._add)
+        try:
+            await self.until_it_works("TxnOffsetCommit", partial(self._commit_in_transaction, offset))
+        except OutOfOrderSequenceNumber as error:
+            raise Violation(f"{self.name}: offsets have no sequence") from error
+
+    async def end(self, is_commit: bool) -> None:
+        await self.until_it_works("EndTxn", partial(self._end, is_commit))
 
     def _transactions(self) -> int:
         return self.coordinator(TRANSACTION_STATE, self.name)
@@ -111,18 +131,17 @@ class TransactionalCommitter(Committer):
     async def _add(self) -> None:
         producer_id, epoch = self._producer
         request = AddOffsetsToTxnRequest(
-            transactional_id=self.name, producer_id=producer_id, producer_epoch=epoch, group_id=GROUP
+            transactional_id=self.name, producer_id=producer_id, producer_epoch=epoch, group_id=self.group
         )
         check((await self.ask(self._transactions(), request)).error_code)
 
-    async def _commit(self) -> None:
+    async def _commit_in_transaction(self, offset: int) -> None:
         Topic = TxnOffsetCommitRequest.Topic
         producer_id, epoch = self._producer
-        offset = self.world.promises.offsets[TRANSACTIONAL].asked
-        partition = Topic.Partition(partition_index=TRANSACTIONAL, committed_offset=offset, committed_metadata="")
+        partition = Topic.Partition(partition_index=self.number, committed_offset=offset, committed_metadata="")
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
-            group_id=GROUP,
+            group_id=self.group,
             producer_id=producer_id,
             producer_epoch=epoch,
             topics=[Topic(name=TOPIC, partitions=[partition])],
@@ -139,6 +158,44 @@ class TransactionalCommitter(Committer):
         check(response.error_code)
         if self._raises_epoch:
             self._producer = response.producer_id, response.producer_epoch
+
+
+class _Rival(TransactionalCommitter):
+    group, number = "rivals", PLAIN
+
+
+class RivalCommitter(Actor):
+    """Commits two offsets of one partition in two transactions at once, which end in any order. Of those that are
+    committed the one that was written last counts."""
+
+    def __init__(self, name: str, world: World) -> None:
+        super().__init__(name, world)
+        self._rivals = [_Rival(f"{name}{letter}", world) for letter in "ab"]
+        self._asked = self._committed = -1
+
+    async def act(self) -> None:
+        await self._check()
+        first, second = self.random.sample(self._rivals, 2)
+        ends = []
+        for rival in (first, second):
+            self._asked += 1
+            await rival.begin(self._asked)
+            ends.append((rival, self._asked, self.random.random() < 0.7))
+        self.random.shuffle(ends)
+        for rival, offset, is_commit in ends:
+            await rival.end(is_commit)
+            self._committed = max(self._committed, offset) if is_commit else self._committed
+        await self._check()
+
+    async def _check(self) -> None:
+        reader = self._rivals[0]
+        found = await reader.until_it_works("OffsetFetch", partial(reader.committed, PLAIN))
+        if found != self._committed:
+            raise Violation(f"{self.name}: committed {self._committed}, found {found}")
+
+    async def hang_up(self) -> None:
+        for rival in self._rivals:
+            await rival.hang_up()
 
 
 class OffsetReader(Committer):

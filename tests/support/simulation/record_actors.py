@@ -7,29 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any
 
 from kmini.client.errors import check
 from kmini.protocol.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
     KafkaError,
     OffsetOutOfRange,
     OutOfOrderSequenceNumber,
     PolicyViolation,
+    ProducerFenced,
 )
 from kmini.protocol.messages import (
     AddPartitionsToTxnRequest,
     DeleteRecordsRequest,
     EndTxnRequest,
+    FetchRequest,
     FetchResponse,
     InitProducerIdRequest,
 )
 from kmini.protocol.messages.add_partitions_to_txn import TxnTopic
-from kmini.protocol.records.batch import build_batch, iter_batches
+from kmini.protocol.records.batch import BatchHeader, build_batch, iter_batches
 from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.protocol.topics import TRANSACTION_STATE, TopicPartition
-from support.simulation.actor import Actor
-from support.simulation.world import TOPIC, Violation, World
+from support.simulation.actor import BY_ID, FETCH_VERSION, Actor, T
+from support.simulation.world import KEYED, TOPIC, Violation, World, has_rarities
+
+OVERSTAYED_S = 30
+"""So long no transaction of `SlowTransactionalProducer` may be open while nothing harms the cluster: its time-out, the
+interval at which brokers look for such transactions, and the answer."""
 
 
 class Producer(Actor):
@@ -95,18 +105,19 @@ class TransactionalProducer(Producer):
         super().__init__(name, world)
         self._epoch = -1
         self._raises_epoch = raises_epoch
+        self._time_out_ms = 900_000
 
     def _coordinator(self) -> int:
         return self.coordinator(TRANSACTION_STATE, self.name)
 
     async def act(self) -> None:
         if self._producer_id < 0 or self.random.random() < 0.1:
-            self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self._init_transactions)
+            self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
             self._sequences = dict.fromkeys(self._sequences, 0)
         known = self.world.promises.partitions
         partitions = self.random.sample(known, self.random.randint(1, min(2, len(known))))
         if not self._raises_epoch:
-            await self.until_it_works("AddPartitionsToTxn", lambda: self._add(partitions))
+            await self.until_it_works("AddPartitionsToTxn", lambda: self.add(partitions))
         written: list[tuple[TopicPartition, int, list[bytes]]] = []
         is_commit = self.random.random() < 0.6
         is_in_order = True
@@ -126,7 +137,7 @@ class TransactionalProducer(Producer):
             written.append((partition, base, values))
         for _, _, values in written:
             outcome_of.update(dict.fromkeys(values, is_commit))
-        following = await self.until_it_works("EndTxn", lambda: self._end(is_commit))
+        following = await self.until_it_works("EndTxn", lambda: self.end(is_commit))
         if self._raises_epoch:
             self._go_on(*following)
         for partition, base, values in written:
@@ -134,24 +145,25 @@ class TransactionalProducer(Producer):
         if not is_in_order:
             self._producer_id = -1
 
-    async def _init_transactions(self) -> tuple[int, int]:
-        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=900_000)
+    async def init_transactions(self) -> tuple[int, int]:
+        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=self._time_out_ms)
         response = await self.ask(self._coordinator(), request)
         check(response.error_code)
         return response.producer_id, response.producer_epoch
 
-    async def _add(self, partitions: list[TopicPartition]) -> None:
+    async def add(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let partitions of one topic take part in the transaction. Raises what the broker answers."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self._producer_id,
             v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[TxnTopic(name=TOPIC, partitions=[number for _, number in partitions])],
+            v3_and_below_topics=[TxnTopic(name=partitions[0].topic, partitions=[number for _, number in partitions])],
         )
         response = await self.ask(self._coordinator(), request, 3)
         for result in response.results_by_topic_v3_and_below[0].results_by_partition:
             check(result.partition_error_code)
 
-    async def _end(self, is_commit: bool) -> tuple[int, int]:
+    async def end(self, is_commit: bool) -> tuple[int, int]:
         """The producer id and epoch that are answered; -1 before version 5."""
         request = EndTxnRequest(
             transactional_id=self.name,
@@ -171,6 +183,75 @@ class TransactionalProducer(Producer):
         self._sequences = dict.fromkeys(self._sequences, 0)
 
 
+FENCED = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState)
+"""What a producer gets whose transaction was aborted for it."""
+
+
+class SlowTransactionalProducer(TransactionalProducer):
+    """Is sometimes away for longer than its transactions may take. What is committed then is all of a transaction."""
+
+    def __init__(self, name: str, world: World) -> None:
+        super().__init__(name, world)
+        self._time_out_ms = 8_000
+
+    async def act(self) -> None:
+        if self._producer_id < 0:
+            self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
+            self._sequences = dict.fromkeys(self._sequences, 0)
+        outcome_of = self.world.promises.transaction_of
+        known = self.world.promises.partitions
+        written: list[tuple[TopicPartition, int, list[bytes]]] = []
+        sent: list[bytes] = []
+        try:
+            for partition in self.random.sample(known, self.random.randint(1, min(2, len(known)))):
+                await self._until_it_works("AddPartitionsToTxn", partial(self.add, [partition]))
+                batch, values = self.batch(partition, self._epoch, transactional=True)
+                sent += values
+                outcome_of.update(dict.fromkeys(values))
+                attempt = partial(self.produce, partition, batch, self.name)
+                written.append((partition, await self._until_it_works(f"{values} to {partition}", attempt), values))
+                await asyncio.sleep(self.random.choice((0.0, 0.1, 5.0, 30.0)))
+            outcome_of.update(dict.fromkeys(sent, True))
+            await self._until_it_works("EndTxn", partial(self.end, is_commit=True))
+        except (*FENCED, OutOfOrderSequenceNumber):
+            outcome_of.update(dict.fromkeys(sent, False))
+            self._producer_id = -1
+            return
+        for partition, base, values in written:
+            self.world.acknowledged(f"{self.name} commits", partition, base, values)
+
+    async def _until_it_works(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        return await self.until_it_works(what, attempt, may_raise=FENCED)
+
+    async def overstay(self) -> None:
+        """Let a transaction take too long, though it goes on to take in partitions. Raises Violation."""
+        self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
+        began_s, known = self.world.now_s(), self.world.promises.partitions
+        try:
+            while self.world.now_s() < began_s + OVERSTAYED_S:
+                await self._until_it_works("AddPartitionsToTxn", partial(self.add, [self.random.choice(known)]))
+                await asyncio.sleep(3)
+        except FENCED:
+            return
+        raise Violation(f"{self.name}: a transaction of {self._time_out_ms} ms is open for {OVERSTAYED_S} s")
+
+
+def aborted_batches(answer: FetchResponse.Topic.Partition) -> Callable[[BatchHeader], bool]:
+    """What tells of each batch of an answer, in order, whether a reader of committed records skips it. (Others are told
+    of no aborted transactions, and skip none.)"""
+    aborted = sorted(answer.aborted_transactions or [], key=lambda one: one.first_offset)
+    skipped: set[int] = set()
+
+    def is_aborted(header: BatchHeader) -> bool:
+        while aborted and aborted[0].first_offset <= header.last_offset:
+            skipped.add(aborted.pop(0).producer_id)
+        if header.is_control:
+            skipped.discard(header.producer_id)
+        return header.is_transactional and header.producer_id in skipped
+
+    return is_aborted
+
+
 class Reader(Actor):
     """Reads on and on, from any broker that may have it; sometimes from what ought to be gone."""
 
@@ -178,6 +259,8 @@ class Reader(Actor):
         super().__init__(name, world)
         self._is_read_committed = is_read_committed
         self._positions = dict.fromkeys(world.promises.partitions, 0)
+        self._decided = dict.fromkeys(world.promises.partitions, (0, 0))
+        """The largest last stable offset that an answer has named, and the high watermark beside it."""
 
     async def act(self) -> None:
         promises = self.world.promises
@@ -193,7 +276,11 @@ class Reader(Actor):
             if chance < 0.3:
                 node_id = self.random.choice(self.world.cluster.state(partition).replicas)
             lives = self.world.lives(node_id)
-            answer = await self.fetch(node_id, partition, offset, is_read_committed=self._is_read_committed)
+            # Few bytes at a time end before transactions that are undecided.
+            max_bytes = self.random.choice((100, 500, 1 << 20)) if has_rarities(self.world.seed) else 1 << 20
+            answer = await self.fetch(
+                node_id, partition, offset, is_read_committed=self._is_read_committed, max_bytes=max_bytes
+            )
             check(answer.error_code)
         except OffsetOutOfRange:
             self._positions[partition] = promises.low_watermark[partition]
@@ -205,18 +292,26 @@ class Reader(Actor):
             end = self._take(partition, offset, answer, low if self.world.has_stayed(node_id, lives) else 0)
             if chance >= 0.2:
                 self._positions[partition] = end
+            if self.world.has_stayed(node_id, lives):
+                self._compare_stable(partition, answer)
+
+    def _compare_stable(self, partition: TopicPartition, answer: FetchResponse.Topic.Partition) -> None:
+        """What was decided stays decided, for all that the broker knows to be replicated. Where records were deleted, a
+        replica that began anew does not know the transactions that were open, as in Apache Kafka. Raises Violation."""
+        (decided, replicated), stable = self._decided[partition], answer.last_stable_offset
+        if answer.log_start_offset < stable < decided and answer.high_watermark >= replicated:
+            raise Violation(
+                f"{self.name}: the last stable offset of {partition} was {decided}, and is {stable} below the high"
+                f" watermark {answer.high_watermark}"
+            )
+        if stable > answer.log_start_offset:
+            self._decided[partition] = max(self._decided[partition], (stable, answer.high_watermark))
 
     def _take(self, partition: TopicPartition, offset: int, answer: FetchResponse.Topic.Partition, low: int) -> int:
         """Look at what has come; `low` is what was acknowledged as deleted before the question. The next position."""
-        aborted = sorted(answer.aborted_transactions or [], key=lambda one: one.first_offset)
-        skipped: set[int] = set()
-        promises = self.world.promises
+        promises, is_aborted = self.world.promises, aborted_batches(answer)
         for position, header in iter_batches(answer.records or b""):
-            while aborted and aborted[0].first_offset <= header.last_offset:
-                skipped.add(aborted.pop(0).producer_id)
-            if header.is_control:
-                skipped.discard(header.producer_id)
-            elif not (self._is_read_committed and header.is_transactional and header.producer_id in skipped):
+            if not is_aborted(header) and not header.is_control:
                 for record in decode_records(answer.records, position, header):
                     if record.offset < offset:
                         continue
@@ -231,6 +326,119 @@ class Reader(Actor):
                         raise Violation(f"{self.name}: {record.value!r} at {record.offset} is not committed")
             offset = max(offset, header.next_offset)
         return offset
+
+
+class SessionReader(Reader):
+    """Reads several partitions of any broker in a fetch session (KIP-227), forgets some and comes back to them."""
+
+    def __init__(self, name: str, world: World) -> None:
+        super().__init__(name, world, is_read_committed=False)
+        self._close()
+
+    def _close(self) -> None:
+        self._node_id = -1
+        self._version = self.random.choice((FETCH_VERSION, BY_ID))
+        self._session_id = self._session_epoch = 0
+        self._wanted: dict[TopicPartition, int] = {}
+        """The next offset of each partition in the session."""
+        self._sent: dict[TopicPartition, int] = {}
+        """As the broker knows them."""
+
+    async def act(self) -> None:
+        try:
+            await self._read()
+        except KafkaError as error:
+            self._close()
+            if not error.retriable:
+                raise Violation(f"{self.name}: {error!r}") from error
+
+    async def _read(self) -> None:
+        known = [*self.world.promises.partitions, KEYED]
+        forgotten: list[TopicPartition] = []
+        if self._node_id < 0:
+            self._node_id = self.random.choice([*self.world.cluster.brokers] or [1])
+            asked = self.random.sample(known, len(known))
+        else:
+            forgotten = [partition for partition in self._wanted if self.random.random() < 0.1]
+            asked = [
+                partition
+                for partition in known
+                if partition not in forgotten
+                and (self._wanted.get(partition) != self._sent.get(partition) or self.random.random() < 0.3)
+            ]
+        for partition in forgotten:
+            del self._wanted[partition]
+        for partition in asked:
+            if self.random.random() < 0.2:
+                self._wanted[partition] = self.random.randint(0, self._low(partition))
+            self._wanted.setdefault(partition, self._low(partition))
+        self._sent = {**self._wanted}
+        is_first, lives = self._session_epoch == 0, self.world.lives(self._node_id)
+        lows = {partition: self._low(partition) for partition in self._wanted}
+        response: FetchResponse = await self.ask(self._node_id, self._request(asked, forgotten), self._version)
+        check(response.error_code)
+        self._session_id, self._session_epoch = response.session_id, self._session_epoch + 1
+        has_stayed = self.world.has_stayed(self._node_id, lives)
+        sizes, left, has_errors = 0, 0, False
+        for topic in response.responses:
+            is_keyed = topic.topic == KEYED.topic or topic.topic_id == self.world.topic_id(KEYED.topic)
+            for answer in topic.partitions:
+                partition = KEYED if is_keyed else TopicPartition(TOPIC, answer.partition_index)
+                if partition not in self._wanted:
+                    raise Violation(f"{self.name}: an answer has {partition}, which was forgotten")
+                offset, size = self._wanted[partition], len(answer.records or b"")
+                has_errors |= bool(answer.error_code)
+                sizes += size
+                left += max(answer.high_watermark - offset, 0)
+                try:
+                    check(answer.error_code)
+                except OffsetOutOfRange:
+                    self._wanted[partition] = self._low(partition)
+                    continue
+                if not is_keyed:
+                    offset = self._take(partition, offset, answer, lows[partition] if has_stayed else 0)
+                else:
+                    for _, header in iter_batches(answer.records or b""):
+                        offset = max(offset, header.next_offset)
+                self._wanted[partition] = offset
+        if is_first and left and not sizes and not has_errors:
+            raise Violation(f"{self.name}: {left} offsets are below the high watermarks, and no record came (KIP-74)")
+        if not self._session_id or self.random.random() < 0.1:
+            self._close()
+
+    def _low(self, partition: TopicPartition) -> int:
+        return self.world.promises.low_watermark.get(partition, 0)
+
+    def _request(self, asked: list[TopicPartition], forgotten: list[TopicPartition]) -> FetchRequest:
+        by_id = self._version == BY_ID
+
+        def named(partition: TopicPartition) -> dict[str, Any]:
+            return {"topic_id": self.world.topic_id(partition.topic)} if by_id else {"topic": partition.topic}
+
+        return FetchRequest(
+            max_wait_ms=20,
+            min_bytes=1,
+            max_bytes=self.random.choice((1, 500, 1 << 20)),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[
+                FetchRequest.Topic(
+                    **named(partition),
+                    partitions=[
+                        FetchRequest.Partition(
+                            partition=partition.partition,
+                            fetch_offset=self._wanted[partition],
+                            partition_max_bytes=self.random.choice((1, 1 << 20)),
+                        )
+                    ],
+                )
+                for partition in asked
+            ],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(**named(partition), partitions=[partition.partition])
+                for partition in forgotten
+            ],
+        )
 
 
 class Deleter(Actor):

@@ -162,7 +162,8 @@ class ShareMember(Actor):
             for answered in topic.partitions:
                 check(answered.error_code, answered.error_message)
                 partition = TopicPartition(topic.topic_name, answered.partition_index)
-                deleted = self.world.promises.low_watermark[partition] - answered.start_offset
+                leader = self.world.cluster.brokers[self.leader(partition)]
+                deleted = leader.logs.logs[partition].log_start_offset - answered.start_offset
                 self._shared.lags[partition] = max(answered.lag - max(deleted, 0), min(answered.lag, 0))
 
     # --- records

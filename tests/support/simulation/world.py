@@ -14,8 +14,28 @@ from kmini.protocol.topics import TopicPartition
 from kmini.storage.filesystem.memory_filesystem import MemoryFileSystem
 
 TOPIC = "t"
+KEYED = TopicPartition("keyed", 0)
+"""Of a compacted topic."""
 PLAIN, TRANSACTIONAL = 0, 1
 """Partitions whose offsets the group commits: with OffsetCommit, and in transactions."""
+
+
+# Histories stay as they were when they found something, so what was thought of later is in those of other seeds only.
+
+
+def has_newcomers(seed: int) -> bool:
+    """Whether a share group, a streams group and static members take part."""
+    return seed % 7 in (1, 5) or (seed > 20_000 and seed % 2 == 1)
+
+
+def has_restarts(seed: int) -> bool:
+    """Whether the process ends and starts again, as another release perhaps."""
+    return seed > 10_000
+
+
+def has_rarities(seed: int) -> bool:
+    """Whether more clients take part, and others do what they seldom do."""
+    return seed > 20_000
 
 
 class Violation(AssertionError):
@@ -60,6 +80,7 @@ class Promises:
         self.partitions = list(partitions)
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {one: {} for one in self.partitions}
         """Values by the offset that the producer was told."""
+        self.last_acknowledged = dict.fromkeys(self.partitions, -1)
         self.sent: dict[TopicPartition, set[bytes]] = {one: set() for one in self.partitions}
         self.transaction_of: dict[bytes, bool | None] = {}
         """For values in transactions, whether the producer has asked to commit; None until it has asked for either."""
@@ -117,6 +138,8 @@ class World:
         self.reassignments = 0
         self.fenced: set[int] = set()
         """Brokers that run, and may count as dead without knowing it."""
+        self.under_min_isr: dict[TopicPartition, tuple[int, int, int]] = {}
+        """Of the partitions with too few replicas in sync: lives of the leader, partition epoch, high watermark."""
         self._lives: dict[int, int] = dict.fromkeys(cluster.brokers, 0)
 
     def shown(self) -> str:
@@ -169,6 +192,8 @@ class World:
         """A producer was told where its records are. Raises Violation."""
         self.history.say(f"{name}: {partition} from offset {base}: {b' '.join(values).decode()}")
         known = self.promises.acknowledged[partition]
+        last = self.promises.last_acknowledged
+        last[partition] = max(last[partition], base + len(values) - 1)
         for offset, value in enumerate(values, base):
             if known.setdefault(offset, value) != value:
                 raise Violation(f"{partition} offset {offset}: {value!r} acknowledged after {known[offset]!r}")

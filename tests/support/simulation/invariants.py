@@ -1,0 +1,79 @@
+"""What holds in the brokers at every moment, and in the end: the reasons why clients get what they were promised.
+
+A history that breaks one of these would lose or invent something if more went wrong, so a fault is found long before
+chance has brought that about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kmini.broker.local_cluster import LocalCluster
+from kmini.protocol.records.batch import iter_batches
+from kmini.protocol.topics import TopicPartition
+from kmini.storage.log import PartitionLog
+from support.simulation.world import Violation, World
+
+
+def check_now(world: World) -> None:
+    """What holds at every moment. Raises Violation."""
+    _check_replicas_in_sync(world)
+    _check_high_watermarks(world)
+    _check_leader_epochs(world)
+
+
+def _check_replicas_in_sync(world: World) -> None:
+    """Each replica in sync has all that was acknowledged: it may lead next."""
+    for partition, last in world.promises.last_acknowledged.items():
+        for node_id in world.cluster.state(partition).isr:
+            broker = world.cluster.brokers.get(node_id)
+            log = None if broker is None else broker.logs.logs.get(partition)
+            if log is not None and log.log_end_offset <= last:
+                raise Violation(
+                    f"{partition}: broker {node_id} is in sync and ends at offset {log.log_end_offset}, and offset "
+                    f"{last} was acknowledged"
+                )
+
+
+def _check_high_watermarks(world: World) -> None:
+    """A high watermark stands still while fewer replicas are in sync than min.insync.replicas (KIP-966)."""
+    before, world.under_min_isr = world.under_min_isr, {}
+    for partition in world.promises.partitions:
+        state = world.cluster.state(partition)
+        broker = world.cluster.brokers.get(state.leader)
+        led = None if broker is None else broker.replica_manager.partitions.get(partition)
+        if led is None or led.state != state or not led.is_under_min_isr:
+            continue
+        now = world.lives(state.leader), state.partition_epoch, led.log.high_watermark
+        if before.get(partition, now)[:2] == now[:2] and before.get(partition, now)[2] < now[2]:
+            raise Violation(
+                f"{partition}: the high watermark went from {before[partition][2]} to {now[2]} with only {state.isr} "
+                "in sync"
+            )
+        world.under_min_isr[partition] = now
+
+
+def _check_leader_epochs(world: World) -> None:
+    """No leader epoch begins beyond the end of a log: what was truncated takes its epochs along (KIP-101)."""
+    for node_id, broker in world.cluster.brokers.items():
+        for partition in world.promises.partitions:
+            log = broker.logs.logs.get(partition)
+            latest = None if log is None else log.leader_epochs.latest_entry
+            if log is not None and latest is not None and latest.start_offset > log.log_end_offset:
+                raise Violation(f"{partition}: on {node_id} {latest} is beyond the end {log.log_end_offset}")
+
+
+def _replicas(cluster: LocalCluster, partition: TopicPartition) -> Iterator[tuple[int, PartitionLog]]:
+    for node_id in cluster.state(partition).replicas:
+        yield node_id, cluster.brokers[node_id].logs.logs[partition]
+
+
+def check_last_sequences(cluster: LocalCluster, partition: TopicPartition) -> None:
+    """A replica has the last sequence of each producer that it knows in its log too: compaction leaves it (KIP-98).
+    Raises Violation."""
+    for node_id, log in _replicas(cluster, partition):
+        data = log.read(log.log_start_offset, 1 << 24, limit_offset=log.log_end_offset)
+        there = {(header.producer_id, header.last_sequence) for _, header in iter_batches(data)}
+        for entry in log.producers.entries():
+            if entry.last_sequence >= 0 and (entry.producer_id, entry.last_sequence) not in there:
+                raise Violation(f"{partition}: the log of {node_id} has not the last sequence of {entry}")
