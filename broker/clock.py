@@ -110,12 +110,13 @@ _FALLEN_DUE_IN: ContextVar[Move | None] = ContextVar("_FALLEN_DUE_IN", default=N
 class Timer:
     """A callback due at a time of one timeline. `cancel` may be called at any moment, also after it ran."""
 
-    __slots__ = ("_handle", "callback", "due_ms", "order")
+    __slots__ = ("_handle", "callback", "due_ms", "liveness", "order")
 
-    def __init__(self, due_ms: int, order: int, callback: Callback) -> None:
+    def __init__(self, due_ms: int, order: int, callback: Callback, *, liveness: bool) -> None:
         self.due_ms = due_ms
         self.order = order
         self.callback: Callback | None = callback
+        self.liveness = liveness
         self._handle: asyncio.TimerHandle | None = None
 
     def cancel(self) -> None:
@@ -136,7 +137,8 @@ class Clock:
 
     def __init__(self) -> None:
         self._order = count()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], bool] = {}
+        """What timers have started and not finished, and whether by the timeline of liveness."""
 
     def now_ms(self) -> int:
         """Log time, in milliseconds since the epoch."""
@@ -159,7 +161,7 @@ class Clock:
     def call_at(self, due_ms: int, callback: Callback, *, liveness: bool = False) -> Timer:
         """Run `callback` on the loop at a time of the log timeline, or of that of liveness; at once if it is over."""
         now_ms = self.liveness_ms() if liveness else self.now_ms()
-        timer = Timer(due_ms, next(self._order), callback)
+        timer = Timer(due_ms, next(self._order), callback, liveness=liveness)
         timer._handle = asyncio.get_running_loop().call_later(max(due_ms - now_ms, 0) / 1000, self._fire, timer)
         return timer
 
@@ -181,8 +183,8 @@ class Clock:
         if result is None:
             return None
         task = asyncio.ensure_future(_finish(result))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running[task] = timer.liveness
+        task.add_done_callback(self._running.pop)
         return task
 
     def set_back(self, ahead_ms: int = 0) -> int:
@@ -192,9 +194,12 @@ class Clock:
     async def settle(self) -> None:
         """Wait for what timers have started and not finished. What they start meanwhile is not waited for: what is
         tried again and again, because a broker is gone, would keep the caller for ever."""
-        if self._running:
+        await self._finish_all(list(self._running))
+
+    async def _finish_all(self, running: "list[asyncio.Task[None]]") -> None:
+        if running:
             # A caller that is cancelled ends its wait only.
-            await asyncio.shield(asyncio.gather(*self._running, return_exceptions=True))
+            await asyncio.shield(asyncio.gather(*running, return_exceptions=True))
             # From Python 3.12 on, tasks that are done already are gathered without a turn for what forgets them.
             await asyncio.sleep(0)
 
@@ -326,12 +331,12 @@ class MovableClock(Clock):
         turn_ends_s = time.perf_counter() + TURN_S
         told_s = time.perf_counter()
         times_set_back = self._times_set_back
-        await self.settle()  # what time alone has started may set timers that fall due
+        await self._settle_log_time()  # what time alone has started may set timers that fall due
         self._check_not_set_back(times_set_back)
         while (timer := _next_due(self._timers, target_ms)) is not None:
             self._ahead_ms += max(timer.due_ms - self.now_ms(), 0)
             await self._run(timer)
-            await self.settle()
+            await self._settle_log_time()
             if time.perf_counter() >= turn_ends_s:
                 await asyncio.sleep(0)  # clients first
                 turn_ends_s = time.perf_counter() + TURN_S
@@ -345,6 +350,11 @@ class MovableClock(Clock):
                 done_ms, all_ms = self.now_ms() - move.began_ms, target_ms - move.began_ms
                 log.info("the clock is being moved: %s of %s", in_days(done_ms), in_days(all_ms))
         self._ahead_ms += max(target_ms - self.now_ms(), 0)
+
+    async def _settle_log_time(self) -> None:
+        """As `settle`, but only for what log time has started. What waits for replicas by the other timeline, which
+        stands still, would hold a move for all of its time-out."""
+        await self._finish_all([task for task, is_liveness in self._running.items() if not is_liveness])
 
     async def _advance_liveness(self, target_ms: int) -> None:
         times_set_back = self._times_set_back

@@ -184,8 +184,8 @@ async def test_a_caller_that_goes_ends_the_move_where_it_is() -> None:
     assert steps == ["begun", "done", "a week later"]
 
 
-async def test_a_move_ends_though_something_is_tried_again_and_again_meanwhile() -> None:
-    """So does the abort of a transaction whose state no replica takes."""
+async def test_what_is_tried_again_and_again_is_not_waited_for() -> None:
+    """Such as the abort of a transaction whose state no replica takes."""
     clock = MovableClock()
     tries: list[int] = []
 
@@ -197,9 +197,26 @@ async def test_a_move_ends_though_something_is_tried_again_and_again_meanwhile()
 
     clock.call_later(0, try_again, liveness=True)
     await until_async(lambda: tries, "it is tried")
-    clock.call_later(60_000, lambda: None)
-    await clock.advance(WEEK_MS)
+    await clock.settle()
     assert len(tries) < 1_000
+
+
+async def test_a_move_of_log_time_does_not_wait_for_what_liveness_has_started() -> None:
+    clock = MovableClock()
+    may_end = asyncio.Event()
+    steps: list[str] = []
+
+    async def wait_for_replicas() -> None:
+        steps.append("begun")
+        await may_end.wait()
+
+    clock.call_later(0, wait_for_replicas, liveness=True)
+    await until_async(lambda: steps == ["begun"], "the timer fires")
+    clock.call_later(60_000, lambda: steps.append("a minute later"))
+    await clock.advance(WEEK_MS)
+    assert steps == ["begun", "a minute later"]
+    may_end.set()
+    await clock.settle()
 
 
 async def test_a_move_that_another_caller_stops_ends_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

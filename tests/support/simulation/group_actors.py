@@ -418,13 +418,16 @@ class ClassicMember(Actor):
             group_instance_id=self._instance_id,
             assignments=assignments,  # only the leader is told of members
         )
+        sent_s = self.world.now_s()
         synced = await self._ask(request, 3, JOIN_S)
         self._generation = joined.generation_id
         self.owned = json.loads(bytes(synced.assignment) or b"[]")
         self.world.history.say(f"{self.name} owns {self.owned} in generation {self._generation} of {CLASSIC_GROUP}")
-        # No other member may own them now. How long it will own them, it knows by its next heartbeat: in a stable group
-        # Apache Kafka answers a follower's JoinGroup and SyncGroup without extending its session.
-        self._claim(self.world.now_s())
+        # No other member may own them now, unless the answer was on its way for a session. How long it will own them, it
+        # knows by its next heartbeat: in a stable group Apache Kafka answers a follower's JoinGroup and SyncGroup
+        # without extending its session.
+        if self.world.now_s() < sent_s + OWNED_S:
+            self._claim(self.world.now_s())
 
     def _joining(self) -> JoinGroupRequest:
         return JoinGroupRequest(

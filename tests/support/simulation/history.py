@@ -30,7 +30,7 @@ from support.simulation import group_actors, keyed_actors, share_actors
 from support.simulation.actor import Actor
 from support.simulation.administrator import MADE, Administrator
 from support.simulation.group_actors import Claims, ClassicMember, Member, StreamsMember
-from support.simulation.invariants import check_last_sequences
+from support.simulation.invariants import check_last_sequences, log_bytes
 from support.simulation.keyed_actors import KeyedReader, KeyedWriter, TransactionalKeyedWriter, check_compacted
 from support.simulation.loop import simulate, simulated_loop
 from support.simulation.nemesis import RELEASES, SESSION_MS, Disk, Nemesis
@@ -520,27 +520,13 @@ async def _begin_alike(world: World) -> None:
         await deleter.hang_up()
 
 
-def _log_bytes(cluster: LocalCluster, node_id: int, partition: TopicPartition) -> bytes:
-    """The bytes of a replica from its log start offset on, with all of the batch that holds that."""
-    log = cluster.brokers[node_id].logs.logs[partition]
-    found, offset = bytearray(), log.log_start_offset
-    while offset < log.log_end_offset:
-        piece = log.read(offset, 1 << 20, limit_offset=log.log_end_offset)
-        whole = 0
-        for position, header in iter_batches(piece):
-            whole, offset = position + header.size, header.next_offset
-        assert whole
-        found += piece[:whole]
-    return bytes(found)
-
-
 def _check_replicas(cluster: LocalCluster) -> None:
     """All replicas of a partition have the same bytes, and know the same of it. Raises Violation."""
     for topic in cluster.controller.topics.values():
         for number, state in enumerate(topic.partitions):
             partition = TopicPartition(topic.name, number)
             if topic.name in (TOPIC, MADE):  # of the others each replica is compacted by itself
-                different = {_log_bytes(cluster, node_id, partition) for node_id in state.replicas}
+                different = {log_bytes(cluster.brokers[node_id].logs.logs[partition]) for node_id in state.replicas}
                 if len(different) != 1:
                     raise Violation(f"the replicas of {partition} differ")
             stable = {cluster.brokers[node_id].logs.logs[partition].last_stable_offset for node_id in state.replicas}
@@ -556,7 +542,7 @@ def _check_promises(world: World) -> None:
         log = cluster.brokers[leader].logs.logs[partition]
         if not promises.low_watermark[partition] <= log.log_start_offset <= promises.asked_to_delete[partition]:
             raise Violation(f"{partition} begins at {log.log_start_offset}")
-        data = _log_bytes(cluster, leader, partition)
+        data = log_bytes(log)
         found = {
             record.offset: record.value
             for position, header in iter_batches(data)

@@ -63,6 +63,19 @@ def _check_leader_epochs(world: World) -> None:
                 raise Violation(f"{partition}: on {node_id} {latest} is beyond the end {log.log_end_offset}")
 
 
+def log_bytes(log: PartitionLog) -> bytes:
+    """The bytes of a log from its log start offset on, with all of the batch that holds that."""
+    found, offset = bytearray(), log.log_start_offset
+    while offset < log.log_end_offset:
+        piece = log.read(offset, 1 << 20, limit_offset=log.log_end_offset)
+        whole = 0
+        for position, header in iter_batches(piece):
+            whole, offset = position + header.size, header.next_offset
+        assert whole
+        found += piece[:whole]
+    return bytes(found)
+
+
 def _replicas(cluster: LocalCluster, partition: TopicPartition) -> Iterator[tuple[int, PartitionLog]]:
     for node_id in cluster.state(partition).replicas:
         yield node_id, cluster.brokers[node_id].logs.logs[partition]
@@ -72,8 +85,7 @@ def check_last_sequences(cluster: LocalCluster, partition: TopicPartition) -> No
     """A replica has the last sequence of each producer that it knows in its log too: compaction leaves it (KIP-98).
     Raises Violation."""
     for node_id, log in _replicas(cluster, partition):
-        data = log.read(log.log_start_offset, 1 << 24, limit_offset=log.log_end_offset)
-        there = {(header.producer_id, header.last_sequence) for _, header in iter_batches(data)}
+        there = {(header.producer_id, header.last_sequence) for _, header in iter_batches(log_bytes(log))}
         for entry in log.producers.entries():
             if entry.last_sequence >= 0 and (entry.producer_id, entry.last_sequence) not in there:
                 raise Violation(f"{partition}: the log of {node_id} has not the last sequence of {entry}")
