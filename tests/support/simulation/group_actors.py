@@ -423,9 +423,9 @@ class ClassicMember(Actor):
         self._generation = joined.generation_id
         self.owned = json.loads(bytes(synced.assignment) or b"[]")
         self.world.history.say(f"{self.name} owns {self.owned} in generation {self._generation} of {CLASSIC_GROUP}")
-        # No other member may own them now, unless the answer was on its way for a session. How long it will own them, it
-        # knows by its next heartbeat: in a stable group Apache Kafka answers a follower's JoinGroup and SyncGroup
-        # without extending its session.
+        # No other member may own them now, unless the answer was on its way for a whole session. How long it will own
+        # them, it knows by its next heartbeat: in a stable group Apache Kafka answers a follower's JoinGroup and
+        # SyncGroup without extending its session.
         if self.world.now_s() < sent_s + OWNED_S:
             self._claim(self.world.now_s())
 
