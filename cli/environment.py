@@ -75,10 +75,10 @@ PROGRAM_VARIABLES = frozenset(
     KMINI_TRACEBACK KMINI_PURE KMINI_KAFKA_JARS KMINI_SOAK KMINI_PATIENCE KMINI_LOG_FORMAT
     KMINI_HTTP KMINI_HTTP_HOST KMINI_HTTP_TOKEN KMINI_SCHEMA_REGISTRY KMINI_SCHEMA_REGISTRY_HOST
     KMINI_BROKERS KMINI_INIT_DIR KMINI_INIT_TIMEOUT_MS KMINI_TLS KMINI_SASL KMINI_USERS KMINI_ACLS
-    KMINI_ISSUER
+    KMINI_ISSUER KMINI_COMMAND_CONFIG KMINI_HTTP_URL KMINI_SCHEMA_REGISTRY_URL
     """.split()  # noqa: SIM905 (names, not code)
 )
-"""kmini's own variables that are no settings of a broker."""
+"""kmini's own variables that are no settings of a broker, and what it tells the scripts of an init directory."""
 
 SERVICE_LINK = r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP)(_(ADDR|PORT|PROTO))?|\w*NAME_LINK)"
 """Variables that Kubernetes and Docker's links set in every container for a service named kafka."""

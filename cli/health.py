@@ -130,7 +130,7 @@ def _addresses_in_container() -> tuple[str, bool, Endpoint | None]:
     the control API if there is one. Raises click.UsageError for a port that cannot be known."""
     from kmini.broker.network.listeners import Endpoint, parse_endpoint, split_endpoints
     from kmini.broker.settings.broker_config import BrokerConfig, ConfigError
-    from kmini.cli.environment import complete, read_environment
+    from kmini.cli.environment import HTTP_PORT, complete, read_environment
     from kmini.cli.serve import settings_of
     from kmini.web.http_hosts import is_loopback
 
@@ -151,9 +151,7 @@ def _addresses_in_container() -> tuple[str, bool, Endpoint | None]:
     if environment.http_port is not None:
         is_secured = environment.security.tls is not None and not is_loopback(environment.http_host)
         http = Endpoint("HTTPS" if is_secured else "HTTP", environment.http_host, environment.http_port)
-    for listener in (first, http):
+    for said, listener in ((str(first), first), (f"{HTTP_PORT}=0", http)):
         if listener is not None and listener.port == 0:
-            raise click.UsageError(
-                f"{listener} stands for any free port, which kmini health cannot know; give it a number"
-            )
+            raise click.UsageError(f"{said} stands for any free port, which kmini health cannot know; give it a number")
     return first.address, has_tls, http

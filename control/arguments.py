@@ -58,9 +58,10 @@ class Signature(NamedTuple):
     def bind(self, document: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The arguments as keywords of the call: JSON, and `texts` of a path or a query. Raises WrongValue."""
         found: dict[str, Any] = {}
+        aliases: dict[str, str] = {}
         for given, is_text in ((document, False), (texts or {}, True)):
-            for name, value in given.items():
-                name = renamed(name, self.arguments)
+            for alias, value in given.items():
+                name = renamed(alias, self.arguments)
                 argument = self.arguments.get(name)
                 if argument is None:
                     beside, way = OTHER_WAYS.get(name, _A_SETTING if "." in name else ("", ""))
@@ -68,11 +69,19 @@ class Signature(NamedTuple):
                     raise WrongValue(f"there is no argument {name}{said}", f"/{name}")
                 if value is None and not argument.is_required and argument.default is None:
                     continue
+                if name in found:
+                    raise WrongValue(_twice(alias, aliases[name]), f"/{alias}")
+                aliases[name] = alias
                 found[name] = _read(argument, value, is_text=is_text)
         missing = [name for name, argument in self.arguments.items() if argument.is_required and name not in found]
         if missing:
             raise WrongValue(f"{', '.join(missing)} must be given", f"/{missing[0]}")
         return found
+
+
+def _twice(alias: str, other: str) -> str:
+    """What is wrong with an argument that is given under these two names, or twice under one."""
+    return f"{alias} is given twice" if alias == other else f"{other} and {alias} are one argument: give one of them"
 
 
 def _read(argument: Argument, value: Any, *, is_text: bool) -> Any:

@@ -42,7 +42,7 @@ class WrongValue(InvalidArgument):
     def __init__(self, message: str, pointer: str = "", expected: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.pointer = pointer
+        self.pointer: str = pointer
         self.expected = expected
 
     def within(self, name: object) -> WrongValue:

@@ -185,7 +185,8 @@ def _body(arguments: list[Argument]) -> dict[str, Any]:
 
 
 def _summary(method: Any) -> str:
-    return re.split(r"(?<=[.:;])\s", _description(method), maxsplit=1)[0].rstrip(".:;")
+    is_outside = r"(?![^(]*\))"  # of a parenthesis
+    return re.split(rf"(?<=[.:;])\s{is_outside}", _description(method), maxsplit=1)[0].rstrip(".:;")
 
 
 def _description(method: Any) -> str:

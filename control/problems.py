@@ -12,6 +12,7 @@ from kmini.broker.network.socket_server import PortTaken
 from kmini.broker.snapshots import SnapshotError
 from kmini.control.json_types import WrongValue
 from kmini.protocol.errors import (
+    AnswerError,
     GroupIdNotFound,
     InvalidConfig,
     InvalidGroupId,
@@ -96,8 +97,8 @@ def problem_of(error: Exception) -> Problem:
             problem["status"] = _OF_KAFKA.get(type(error), HTTPStatus.CONFLICT).value
     if isinstance(error, RecursionError):
         problem["detail"] = "arrays and objects are nested too deeply"
-    if isinstance(error, WrongValue):
-        problem["errors"] = [{"pointer": error.pointer, "message": error.message}]
+    if isinstance(error, AnswerError) and error.pointer is not None:
+        problem["errors"] = [{"pointer": error.pointer, "message": text_of(error)}]
     return problem
 
 

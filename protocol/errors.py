@@ -48,6 +48,9 @@ _UNDERSCORES = {ord(letter): f"_{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVW
 class AnswerError(Exception):
     """An error that answers a caller: its text says all, and no line of ours would say more."""
 
+    pointer: str | None = None
+    """The place of the wrong value in the caller's JSON, as a JSON pointer (RFC 6901), where it is known."""
+
 
 class InvalidArgument(AnswerError, ValueError):
     """A value is not one that may be given."""

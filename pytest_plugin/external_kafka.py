@@ -33,7 +33,7 @@ def remote_broker(config: pytest.Config, settings: Settings) -> Any:
 
         def refuse(what: str) -> NoReturn:
             pytest.fail(
-                f"{what} would change the broker that all workers share (--kafka-shared): "
+                f"the broker that all workers share (--kafka-shared) refuses {what}: "
                 'mark the test with @pytest.mark.kafka(scope="function") for a broker of its own',
                 pytrace=False,
             )

@@ -314,6 +314,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
         self._end_timer()
+        self._is_ending = True  # `wait_for` of Python 3.11 forgets a cancellation that comes with the end of a body
         self.task.cancel()
 
     # --- requests

@@ -295,7 +295,9 @@ def rules_from_json(documents: object, can: Possible) -> list[Rule]:
         try:
             rules.append(rule_from_json(document, can))
         except (ValueError, TypeError) as error:
-            raise type(error)(f"rules[{index}]: {error}") from None
+            wrong = (InvalidType if isinstance(error, TypeError) else InvalidArgument)(f"rules[{index}]: {error}")
+            wrong.pointer = f"/rules/{index}"
+            raise wrong from None
     names = [rule.name for rule in rules]
     for name in names:
         if names.count(name) > 1:

@@ -199,5 +199,14 @@ def test_a_port_of_the_control_api_that_is_none_is_named(port: str) -> None:
     assert refusal_of({"KMINI_HTTP": port}) == f"KMINI_HTTP={port}: a port was expected, or nothing for no control API"
 
 
+def test_the_variables_that_scripts_and_clients_in_a_container_have_are_no_settings() -> None:
+    said = {
+        "KMINI_COMMAND_CONFIG": "a.properties",
+        "KMINI_HTTP_URL": "http://x",
+        "KMINI_SCHEMA_REGISTRY_URL": "http://y",
+    }
+    assert read_environment(said).properties == {}
+
+
 def test_a_misspelt_variable_of_the_program_is_an_error_with_the_right_one() -> None:
     assert "did you mean KMINI_HTTP_TOKEN?" in refusal_of({"KMINI_HTTP_TOKNE": "secret"})

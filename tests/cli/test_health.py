@@ -83,6 +83,9 @@ def test_any_free_port_in_the_environment_is_one_that_health_cannot_know(run) ->
     result = run("health", "--env", PATH="", KAFKA_LISTENERS="PLAINTEXT://:0")
     assert result.exit_code == 2
     assert "PLAINTEXT://:0 stands for any free port, which kmini health cannot know" in result.stderr
+    result = run("health", "--env", PATH="", KMINI_HTTP="0")
+    assert result.exit_code == 2
+    assert "KMINI_HTTP=0 stands for any free port, which kmini health cannot know; give it a number" in result.stderr
 
 
 MISSING = b'HTTP/1.0 503 Service Unavailable\r\n\r\n{"is_ready": false, "missing": ["topic orders", "a seed"]}'

@@ -119,6 +119,8 @@ def test_partitions_are_keys_of_an_object() -> None:
         (RECORDS, {}, {"partition": "NaN"}, "/partition", "a whole number"),
         (RECORDS, {}, {"partition": ""}, "/partition", "a whole number"),
         (RECORDS, {}, {"isolation": "none"}, "/isolation", "committed"),
+        (ALTER, {"config": {"a": "1"}, "configs": {}}, {}, "/configs", "config and configs are one argument: give one"),
+        (RECORDS, {"partition": 0}, {"partition": "1"}, "/partition", "partition is given twice"),
     ],
 )
 def test_wrong_arguments_are_refused_with_their_place(

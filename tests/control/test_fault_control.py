@@ -85,6 +85,7 @@ def test_put_replaces_all_rules_and_is_the_same_twice(api: ControlApi) -> None:
         ({**METADATA, "do": [{"error": "NOT_LEADER"}]}, "rules[1]"),
         ({**METADATA, "on": "x", "do": []}, "a rule has no 'on'"),
         ({"when": {"api": ["Nothing"]}, "do": [{"drop": True}]}, "Nothing"),
+        ({**METADATA, "do": "drop"}, "must be a list of acts"),
     ],
 )
 def test_a_wrong_rule_is_refused_with_its_place_and_changes_nothing(
@@ -95,6 +96,7 @@ def test_a_wrong_rule_is_refused_with_its_place_and_changes_nothing(
     assert problem["status"] == 422
     assert told in problem["detail"]
     assert "rules[1]" in problem["detail"]
+    assert problem["errors"] == [{"pointer": "/rules/1", "message": problem["detail"]}]
     assert names(api) == ["kept"]
 
 

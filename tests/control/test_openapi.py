@@ -47,6 +47,7 @@ def test_every_operation_is_described_in_whole_sentences(table: type[Operations]
     for verb, path, operation in operations_of(openapi_document(table)):
         names.append(operation["operationId"])
         assert operation["summary"][0].isupper(), (verb, path)
+        assert operation["summary"].count("(") == operation["summary"].count(")"), (verb, path)
         assert ">>>" not in operation["description"]
         assert path == EVENTS or operation["description"].startswith(operation["summary"])
         assert {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"} == {

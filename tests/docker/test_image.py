@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from kmini.cli.init_directory import TIMEOUT_MS
 from support.docker.dockerfile import BROKER, DOCKER, ROOT, Instruction, last_of, read_stages, tag
 
 KNOWN = {
@@ -95,6 +96,11 @@ def test_the_control_api_has_a_port_and_what_it_needs(stages, broker_stage: dict
 
 NODES_PATTERN = re.compile(r"\d+\.\d+\.\d+(-[\da-z-]+(\.[\da-z-]+)*)?", re.IGNORECASE)
 """What Node's module reads as a version, for which it knows whether it is at least 8.0.0."""
+
+
+def test_a_start_may_take_longer_than_a_script_of_the_init_directory(broker_stage: dict[str, Instruction]) -> None:
+    minutes = broker_stage["HEALTHCHECK"].options["start-period"].removesuffix("m")
+    assert int(minutes) * 60_000 > TIMEOUT_MS
 
 
 def test_node_and_python_read_the_tag_as_a_version_without_zookeeper() -> None:

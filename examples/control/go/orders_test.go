@@ -91,7 +91,7 @@ func TestAProducerGoesOnWhenTheLeaderMoves(t *testing.T) {
 
 func TestOrdersAreKeptForADay(t *testing.T) {
 	api(t, "POST", "/reset", "")
-	api(t, "POST", "/topics", `{"name": "orders", "partitions": 1, "configs": {
+	api(t, "POST", "/topics", `{"name": "orders", "partitions": 1, "config": {
 		"retention.ms": 86400000, "message.timestamp.type": "LogAppendTime"
 	}}`)
 	produce(t, "order 1")

@@ -73,7 +73,7 @@ public class OrdersTest {
     static void ordersAreKeptForADay() throws Exception {
         api("POST", "/reset", "");
         api("POST", "/topics", """
-            {"name": "orders", "partitions": 1, "configs": {
+            {"name": "orders", "partitions": 1, "config": {
                 "retention.ms": 86400000, "message.timestamp.type": "LogAppendTime"
             }}""");
         produce("order 1");

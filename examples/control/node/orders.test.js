@@ -52,8 +52,8 @@ test("a producer goes on when the leader moves", { timeout: 30_000 }, async () =
 
 test("orders are kept for a day", { timeout: 30_000 }, async () => {
   await api("POST", "/reset");
-  const configs = { "retention.ms": 86_400_000, "message.timestamp.type": "LogAppendTime" };
-  await api("POST", "/topics", { name: "orders", partitions: 1, configs });
+  const config = { "retention.ms": 86_400_000, "message.timestamp.type": "LogAppendTime" };
+  await api("POST", "/topics", { name: "orders", partitions: 1, config });
   await produce("order 1");
   await api("POST", "/clock/advance", { duration: "7d" });
   await produce("order 2");

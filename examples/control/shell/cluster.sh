@@ -19,7 +19,7 @@ is() { # is WANTED FOUND
 
 a_topic_on_three_brokers() {
     api POST /reset >/dev/null
-    api POST /topics '{"name": "payments", "partitions": 1, "replication_factor": 3, "configs": {"min.insync.replicas": 2}}' >/dev/null
+    api POST /topics '{"name": "payments", "partitions": 1, "replication_factor": 3, "config": {"min.insync.replicas": 2}}' >/dev/null
     leader=$(api GET "/topics/payments/leader?partition=0")
 }
 

@@ -33,7 +33,7 @@ a_producer_goes_on_when_the_leader_moves() {
 
 orders_are_kept_for_a_day() {
     api POST /reset >/dev/null
-    api POST /topics '{"name": "orders", "partitions": 1, "configs": {
+    api POST /topics '{"name": "orders", "partitions": 1, "config": {
         "retention.ms": 86400000, "message.timestamp.type": "LogAppendTime"
     }}' >/dev/null
     echo "order 1" | kcat -q -b "$kafka" -P -t orders
