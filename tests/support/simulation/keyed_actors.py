@@ -19,6 +19,8 @@ from support.simulation.world import KEYED, Violation, World
 
 LAG_MS = 3_600_000
 RETENTION_MS = 1_800_000
+SOON_MS = 60_000
+"""So long after its horizon a marker may be there."""
 SETTINGS = {
     "cleanup.policy": "compact",
     "segment.bytes": "2048",
@@ -212,6 +214,8 @@ def check_compacted(world: World, log: PartitionLog) -> None:
     while offset < end:
         data = log.read(offset, 1 << 20, limit_offset=end)
         for position, header in iter_batches(data):
+            if header.is_control and header.has_delete_horizon and header.base_timestamp < world.clock.now_ms() - SOON_MS:
+                raise Violation(f"{KEYED}: the marker at {header.base_offset} is there after its horizon (KIP-534)")
             if not header.is_control:
                 for record in decode_records(data, position, header):
                     records.setdefault(bytes(record.key), []).append((record.offset, record.value))
