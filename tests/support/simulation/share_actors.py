@@ -162,8 +162,8 @@ class ShareMember(Actor):
             for answered in topic.partitions:
                 check(answered.error_code, answered.error_message)
                 partition = TopicPartition(topic.topic_name, answered.partition_index)
-                leader = self.world.cluster.brokers[self.leader(partition)]
-                deleted = leader.logs.logs[partition].log_start_offset - answered.start_offset
+                offsets = self.world.cluster.replica_offsets(partition)[self.world.cluster.state(partition).leader]
+                deleted = offsets.log_start_offset - answered.start_offset
                 self._shared.lags[partition] = max(answered.lag - max(deleted, 0), min(answered.lag, 0))
 
     # --- records
