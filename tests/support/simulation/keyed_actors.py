@@ -214,7 +214,8 @@ def check_compacted(world: World, log: PartitionLog) -> None:
     while offset < end:
         data = log.read(offset, 1 << 20, limit_offset=end)
         for position, header in iter_batches(data):
-            if header.is_control and header.has_delete_horizon and header.base_timestamp < world.clock.now_ms() - SOON_MS:
+            is_over = header.has_delete_horizon and header.base_timestamp < world.clock.now_ms() - SOON_MS
+            if header.is_control and is_over:
                 raise Violation(f"{KEYED}: the marker at {header.base_offset} is there after its horizon (KIP-534)")
             if not header.is_control:
                 for record in decode_records(data, position, header):
