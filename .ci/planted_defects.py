@@ -558,10 +558,10 @@ DEFECTS = (
     Defect(
         "empty_partition_uses_up_the_right_to_a_whole_batch",
         "The first batch of a fetch is sent whole, also where partitions without records come first (KIP-74).",
-        "fetch_reads.py",
+        "fetch_byte_limits.py",
         "if size: nothing_yet = False left",
         "nothing_yet = False\n        if size:\n            left",
-        ("tests/broker/replication/test_fetch_reads.py",),
+        ("tests/broker/replication/test_fetch_byte_limits.py",),
     ),
     Defect(
         "reset_leaves_the_levels_of_loggers",

@@ -16,7 +16,7 @@ from kmini.cli.environment import NO_ENVIRONMENT, Environment, read_environment
 
 if TYPE_CHECKING:
     from kmini.broker.controller.controller import Controller
-    from kmini.broker.security.credentials import Upsertion
+    from kmini.broker.security.scram_credentials import Upsertion
 
 SALT_BYTES = 24
 """Bytes of a salt that `--add-scram` draws."""
@@ -150,7 +150,7 @@ def _data_directory(properties_file: str | None, environment: Environment, *, fr
 
 def _add(controller: Controller, users: list[ScramUser]) -> None:
     """Create the users. Raises click.ClickException for a user that the rules of SCRAM do not allow."""
-    from kmini.broker.security.credentials import alter
+    from kmini.broker.security.scram_credentials import alter
 
     for name, error in alter(controller, [], [_upsertion(user) for user in users]).items():
         if error is not None:
@@ -158,7 +158,7 @@ def _add(controller: Controller, users: list[ScramUser]) -> None:
 
 
 def _upsertion(user: ScramUser) -> Upsertion:
-    from kmini.broker.security.credentials import Upsertion
+    from kmini.broker.security.scram_credentials import Upsertion
     from kmini.protocol import scram
 
     mechanism = scram.MECHANISMS[user.mechanism]

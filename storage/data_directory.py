@@ -2,7 +2,8 @@
 
 The rule. A data directory holds `kmini.db`, or the log directory `broker-N` of at least one broker. A directory whose
 only entries `is_harmless` accepts counts as empty, and becomes a data directory. kmini refuses every other directory,
-and changes nothing in it: Apache Kafka's log directory, for example, holds records that kmini would not serve.
+and changes nothing in it: Apache Kafka's log directory, for example, holds records that kmini would not serve. That no
+other process serves it, two locks see to: of `log_manager.py`, and of `broker/controller/database.py`.
 """
 
 from __future__ import annotations

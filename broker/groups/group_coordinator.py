@@ -20,8 +20,6 @@ from ...protocol.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
     InvalidGroupId,
-    InvalidRequest,
-    InvalidSessionTimeout,
     KafkaError,
     UnknownMemberId,
 )
@@ -31,7 +29,7 @@ from ..api.error_mapping import kafka_error
 from ..coordinators.background_writes import Writes
 from .classic.classic_group import ClassicGroup
 from .classic.classic_groups import ClassicGroups, Syncing
-from .classic.joins import Refused
+from .classic.joins import Refused, check_fields
 from .classic.member import Joining, JoinResult, Leaving, SyncResult, refused
 from .consumer.classic_members import ClassicMembers
 from .consumer.consumer_group import ConsumerGroup
@@ -298,13 +296,7 @@ class GroupCoordinator:
         member_id = joining.member_id
         if not group_id:
             raise Refused(InvalidGroupId, member_id)
-        config = self._config
-        if not (
-            config.group_min_session_timeout_ms <= joining.session_timeout_ms <= config.group_max_session_timeout_ms
-        ):
-            raise Refused(InvalidSessionTimeout, member_id)
-        if not joining.can_be_kept:
-            raise Refused(InvalidRequest, member_id)
+        check_fields(joining, self._config)
         try:
             self.store.check(group_id)
         except KafkaError as error:

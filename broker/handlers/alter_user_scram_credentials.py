@@ -9,10 +9,10 @@ from ...protocol.messages.alter_user_scram_credentials import (
 )
 from ..api.registry import handles
 from ..api.request_context import Context
-from ..security.credentials import alter
 from ..security.guarding import on_cluster
 from ..security.permission_kinds import whole
 from ..security.resources import AclOperation, ResourceType
+from ..security.scram_credentials import alter
 
 
 def refused(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserScramCredentialsResponse:

@@ -6,7 +6,7 @@ Every fetch takes four steps, in this order:
    records before it, which may be what a produce waits for.
 2. Wait until `min_bytes` can be read or a partition has something else to say (`DelayedFetch`), for `max_wait_ms` at
    most.
-3. Read the partitions, once (`replication/fetch_reads.py`): the first batch whole, whatever the limits.
+3. Read the partitions, once (`replication/fetch_byte_limits.py`): the first batch whole, whatever the limits.
 4. Answer.
 
 A request that names all its partitions takes these steps in `_fetch_named`. Of two kinds of requests something is kept,
@@ -34,8 +34,8 @@ from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ..api.registry import handles
 from ..api.request_context import Context
 from ..replication.delayed_fetch import DelayedFetch
+from ..replication.fetch_byte_limits import count_fetched, read_all, read_at_once
 from ..replication.fetch_partition import FetchPartition, Reader
-from ..replication.fetch_reads import count_fetched, read_all, read_at_once
 from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..security.fetch_access import FetchAccess

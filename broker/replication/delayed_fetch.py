@@ -1,5 +1,5 @@
-"""A fetch of any number of partitions while it waits. `fetch_reads.py` reads after that, and `handlers/fetch.py` has
-all its steps."""
+"""A fetch of any number of partitions while it waits. `fetch_byte_limits.py` reads after that, and `handlers/fetch.py`
+has all its steps."""
 
 from collections.abc import Hashable, Iterable
 
@@ -31,7 +31,7 @@ class DelayedFetch(Operation):
 
     def is_complete(self) -> bool:
         missing_bytes = self._min_bytes
-        whole_first_batch = True  # as `fetch_reads.read_all` has it
+        whole_first_batch = True  # as `fetch_byte_limits.read_all` has it
         for wanted in self._wanted:
             if wanted.instead_of_records() is not None:
                 return True

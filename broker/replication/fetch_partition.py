@@ -4,8 +4,9 @@ A `FetchPartition` serves each step of a fetch (`handlers/fetch.py`): it is reso
 the partition was kept); the wait asks what it has (`instead_of_records`, `must_tell_follower`, `bytes_to_read`); then
 it is read (`read`), up to the high watermark or the last stable offset (`limit_offset`).
 
-The first batch of an answer is sent whole, whatever the limits (KIP-74): `fetch_reads.py` says of which partition. A
-batch that begins below the asked offset, or below the log start offset, is too: clients skip what they did not ask for.
+The first batch of an answer is sent whole, whatever the limits (KIP-74): of which partition, `fetch_byte_limits.py`
+says. A batch that begins below the asked offset, or below the log start offset, is sent, too: clients skip what they
+did not ask for.
 """
 
 from collections.abc import Sequence

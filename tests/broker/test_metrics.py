@@ -17,7 +17,7 @@ from kmini.broker.coordinators.coordinator_topic import NO_PRODUCER
 from kmini.broker.groups.classic.classic_group import ClassicGroup
 from kmini.broker.metrics import Metrics
 from kmini.broker.metrics_text import LINES_OF_A_PIECE, _labels, metrics_text, metrics_text_in_turns, name_of
-from kmini.broker.replication.fetch_reads import count_fetched
+from kmini.broker.replication.fetch_byte_limits import count_fetched
 from kmini.broker.settings.broker_config import BrokerConfig
 from kmini.protocol.records.batch import build_batch
 from kmini.protocol.records.record import Record

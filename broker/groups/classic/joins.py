@@ -10,6 +10,8 @@ from ....protocol.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
+    InvalidRequest,
+    InvalidSessionTimeout,
     KafkaError,
     MemberIdRequired,
 )
@@ -44,6 +46,14 @@ class Refused(Exception):
     def __init__(self, error: type[KafkaError], member_id: str = "") -> None:
         self.error = error
         self.member_id = member_id
+
+
+def check_fields(joining: Joining, config: BrokerConfig) -> None:
+    """Check what a JoinGroup says of its member, before its group is looked up. Raises Refused."""
+    if not config.group_min_session_timeout_ms <= joining.session_timeout_ms <= config.group_max_session_timeout_ms:
+        raise Refused(InvalidSessionTimeout, joining.member_id)
+    if not joining.can_be_kept:
+        raise Refused(InvalidRequest, joining.member_id)
 
 
 class Joins:

@@ -19,8 +19,8 @@ from ....protocol.records.old_formats.down_conversion import Converted, down_con
 from ...api.error_mapping import kafka_error
 from ...api.request_context import Context
 from ...replication.delayed_fetch import DelayedFetch
+from ...replication.fetch_byte_limits import count_fetched
 from ...replication.fetch_partition import FetchedData, FetchPartition, Reader
-from ...replication.fetch_reads import count_fetched
 from ...scheduler import Turn
 from ..fetch import resolve
 from ..fetch_response import response

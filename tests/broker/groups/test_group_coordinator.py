@@ -85,13 +85,6 @@ async def test_a_group_whose_deletion_fails_is_as_it_was(lab: Lab) -> None:
         lab.coordinator.find("g")
 
 
-@pytest.mark.parametrize("session_ms", [-1, 0, 5_999, 1_800_001, 2**31 - 1])
-async def test_a_session_timeout_outside_the_limits_is_refused(lab: Lab, session_ms: int) -> None:
-    answer = lab.join("me", session_ms=session_ms).result()
-    assert (error_name(answer.error_code), answer.member_id) == ("INVALID_SESSION_TIMEOUT", "me")
-    assert lab.coordinator.groups == {}
-
-
 async def test_a_group_needs_a_name_to_be_joined(lab: Lab) -> None:
     assert error_name(lab.join(group="").result().error_code) == "INVALID_GROUP_ID"
 

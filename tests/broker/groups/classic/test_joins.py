@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from kmini.broker.groups.classic.group_states import PREPARING
 from kmini.broker.groups.classic.joins import MAX_PENDING_MEMBERS, MAX_PROTOCOLS
 from kmini.broker.groups.classic.member import JoinedMember
@@ -29,6 +31,13 @@ async def test_a_new_member_gets_its_id_and_joins_with_it(lab: Lab) -> None:
         (JoinedMember(first.member_id, None, b"all"),),
     )
     assert lab.state == "CompletingRebalance"
+
+
+@pytest.mark.parametrize("session_ms", [-1, 0, 5_999, 1_800_001, 2**31 - 1])
+async def test_a_session_timeout_outside_the_limits_is_refused(lab: Lab, session_ms: int) -> None:
+    answer = lab.join("me", session_ms=session_ms).result()
+    assert (error_name(answer.error_code), answer.member_id) == ("INVALID_SESSION_TIMEOUT", "me")
+    assert lab.coordinator.groups == {}
 
 
 async def test_a_pending_member_delays_a_rebalance_until_its_session_ends(lab: Lab) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kmini.broker.security.credentials import MAX_SALT_BYTES
+from kmini.broker.security.scram_credentials import MAX_SALT_BYTES
 from kmini.client import Client, Sasl
 from kmini.protocol import messages as m
 from kmini.protocol import scram
