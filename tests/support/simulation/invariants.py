@@ -36,21 +36,23 @@ def _check_replicas_in_sync(world: World) -> None:
 
 
 def _check_high_watermarks(world: World) -> None:
-    """A high watermark stands still while fewer replicas are in sync than min.insync.replicas (KIP-966)."""
-    before, world.under_min_isr = world.under_min_isr, {}
+    """While fewer replicas are in sync than min.insync.replicas, no high watermark passes what so many replicas have
+    (KIP-966). A broker that does not run may have it."""
+    before, world.high_watermarks = world.high_watermarks, {}
     for partition in world.promises.partitions:
         state = world.cluster.state(partition)
         broker = world.cluster.brokers.get(state.leader)
         led = None if broker is None else broker.replica_manager.partitions.get(partition)
-        if led is None or led.state != state or not led.is_under_min_isr:
+        if led is None or led.state != state:
             continue
-        now = world.lives(state.leader), state.partition_epoch, led.log.high_watermark
-        if before.get(partition, now)[:2] == now[:2] and before.get(partition, now)[2] < now[2]:
-            raise Violation(
-                f"{partition}: the high watermark went from {before[partition][2]} to {now[2]} with only {state.isr} "
-                "in sync"
-            )
-        world.under_min_isr[partition] = now
+        high_watermark = led.log.high_watermark
+        world.high_watermarks[partition] = high_watermark
+        if not led.is_under_min_isr or high_watermark <= before.get(partition, high_watermark):
+            continue
+        offsets = world.cluster.replica_offsets(partition)
+        lacking = [one for one in state.replicas if one in offsets and offsets[one].log_end_offset < high_watermark]
+        if len(state.replicas) - len(lacking) < led.log.config.min_insync_replicas:
+            raise Violation(f"{partition}: the high watermark is {high_watermark} with {state}, and {lacking} have less")
 
 
 def _check_leader_epochs(world: World) -> None:

@@ -138,8 +138,8 @@ class World:
         self.reassignments = 0
         self.fenced: set[int] = set()
         """Brokers that run, and may count as dead without knowing it."""
-        self.under_min_isr: dict[TopicPartition, tuple[int, int, int]] = {}
-        """Of the partitions with too few replicas in sync: lives of the leader, partition epoch, high watermark."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """Of the leaders, when they were looked at last."""
         self._lives: dict[int, int] = dict.fromkeys(cluster.brokers, 0)
 
     def shown(self) -> str:
