@@ -52,7 +52,7 @@ def _check_high_watermarks(world: World) -> None:
         offsets = world.cluster.replica_offsets(partition)
         lacking = [one for one in state.replicas if one in offsets and offsets[one].log_end_offset < high_watermark]
         if len(state.replicas) - len(lacking) < led.log.config.min_insync_replicas:
-            raise Violation(f"{partition}: the high watermark is {high_watermark} with {state}, and {lacking} have less")
+            raise Violation(f"{partition}: high watermark {high_watermark} with {state}, and {lacking} have less")
 
 
 def _check_leader_epochs(world: World) -> None:
