@@ -2,7 +2,8 @@
 
 A type is written as an annotation (`offset: Int64`): type checkers see the Python type, the schema finds the wire type
 beside it. Numbers are big-endian. A length is an int16 (strings) or int32, -1 for null; in the flexible versions of a
-message (KIP-482) it is an unsigned varint, one higher than the length, 0 for null.
+message (KIP-482) it is an unsigned varint, one higher than the length, 0 for null. A length that is larger than what is
+left of the message is found out where strings, bytes and arrays are read: `decoder_source.py`.
 """
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+"""Varints and tags. Lengths and counts that are larger than the message: `test_hostile_messages.py`."""
+
 import random
 
 import pytest

@@ -1,4 +1,5 @@
-"""`reset`, `snapshot` and `restore`, as a test suite with real clients uses them (testkit/isolation.py)."""
+"""`reset`, `snapshot` and `restore`, as a test suite with real clients uses them (testkit/isolation.py). That each test
+of pytest finds a fresh broker: `../pytest_plugin/test_lending.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From begin to end: what transactions leave in the log, over restarts too."""
+"""From begin to end: what transactions leave in the log, over restarts too. What a request is refused for:
+`../handlers/test_init_producer_id.py` and its neighbours."""
 
 from __future__ import annotations
 

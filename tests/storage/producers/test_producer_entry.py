@@ -1,4 +1,5 @@
-"""A batch that a producer sends again: the last five are recognised."""
+"""A batch that a producer sends again: the last five are recognised. A gap in the sequence numbers:
+`test_producer_state_manager.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Time-outs of members: sessions that every heartbeat extends, and waits that none does."""
+"""Time-outs of members: sessions that every heartbeat extends, and waits that none does. What happens to the member:
+`test_group_life.py` and `../consumer/test_life.py`."""
 
 from __future__ import annotations
 
