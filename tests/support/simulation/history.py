@@ -412,8 +412,8 @@ async def _settle(members: Sequence[Member | ClassicMember], claims: Claims, wor
 
 async def _check_stuck_member(members: Sequence[Member], world: World) -> None:
     """A member that heartbeats and gives up nothing leaves the group when its rebalance time-out has passed, also if
-    another broker coordinates the group meanwhile (KIP-848). The members that it keeps from joining are left, and it is
-    gone. Raises Violation."""
+    another broker coordinates the group meanwhile (KIP-848). Then the second member has its partitions. Raises
+    Violation."""
     if len(members) < 2 or len(world.promises.partitions) < 2:
         return
     stuck, other = members[0], members[1]
