@@ -1,8 +1,8 @@
 """The life of consumer groups beyond that of other kinds: their changes are written, and their times run out.
 
-`heartbeats.py` decides who joins, leaves or goes away for a while, and `classic_members.py` what requests of the
-classic protocol change. When its last member of the consumer protocol goes, a group becomes a classic one
-(`downgrade.py`).
+`heartbeats.py` handles heartbeats, by which members join, leave and go away for a while. `classic_members.py` handles
+the requests of the classic protocol. When the last member of the consumer protocol leaves, the group becomes a classic
+one (`downgrade.py`).
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Member(Actor):
         self._lives = 0
         self.rebalance_ms = REBALANCE_MS
         self.is_gone = False
-        """Whether it only heartbeats any more, and gives nothing up."""
+        """Whether it gives nothing up any more, though it heartbeats: the group has to do without it."""
         self._instance_id = name if is_static else None
         self._forget()
 

@@ -607,7 +607,7 @@ async def _check_isolation(world: World) -> None:
             await reader.hang_up()
 
 
-async def _check_compaction(world: World, writers: list[KeyedWriter | TransactionalKeyedWriter]) -> None:
+async def _check_compaction(world: World, writers: list[KeyedWriter]) -> None:
     """The last values are there, and what they supersede goes in time, on every replica. Raises Violation."""
     if not writers:
         return

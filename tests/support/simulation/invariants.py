@@ -6,8 +6,6 @@ chance has brought that about.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kmini.broker.local_cluster import LocalCluster
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.topics import TopicPartition
@@ -25,13 +23,12 @@ def check_now(world: World) -> None:
 def _check_replicas_in_sync(world: World) -> None:
     """Each replica in sync has all that was acknowledged: it may lead next."""
     for partition, last in world.promises.last_acknowledged.items():
+        offsets = world.cluster.replica_offsets(partition)
         for node_id in world.cluster.state(partition).isr:
-            broker = world.cluster.brokers.get(node_id)
-            log = None if broker is None else broker.logs.logs.get(partition)
-            if log is not None and log.log_end_offset <= last:
+            if node_id in offsets and offsets[node_id].log_end_offset <= last:
                 raise Violation(
-                    f"{partition}: broker {node_id} is in sync and ends at offset {log.log_end_offset}, and offset "
-                    f"{last} was acknowledged"
+                    f"{partition}: broker {node_id} is in sync and ends at offset {offsets[node_id].log_end_offset}, "
+                    f"and offset {last} was acknowledged"
                 )
 
 
@@ -78,15 +75,11 @@ def log_bytes(log: PartitionLog) -> bytes:
     return bytes(found)
 
 
-def _replicas(cluster: LocalCluster, partition: TopicPartition) -> Iterator[tuple[int, PartitionLog]]:
-    for node_id in cluster.state(partition).replicas:
-        yield node_id, cluster.brokers[node_id].logs.logs[partition]
-
-
 def check_last_sequences(cluster: LocalCluster, partition: TopicPartition) -> None:
     """A replica has the last sequence of each producer that it knows in its log too: compaction leaves it (KIP-98).
     Raises Violation."""
-    for node_id, log in _replicas(cluster, partition):
+    for node_id in cluster.state(partition).replicas:
+        log = cluster.brokers[node_id].logs.logs[partition]
         there = {(header.producer_id, header.last_sequence) for _, header in iter_batches(log_bytes(log))}
         for entry in log.producers.entries():
             if entry.last_sequence >= 0 and (entry.producer_id, entry.last_sequence) not in there:

@@ -14,6 +14,7 @@ from kmini.protocol.records.batch_records import decode_records
 from kmini.protocol.records.record import Record
 from kmini.storage.log import PartitionLog
 from support.simulation.actor import Actor
+from support.simulation.invariants import log_bytes
 from support.simulation.record_actors import Producer, TransactionalProducer, aborted_batches
 from support.simulation.world import KEYED, Violation, World
 
@@ -45,10 +46,13 @@ class Written(NamedTuple):
 class KeyedWriter(Producer):
     """Writes values and tombstones, the only one for its keys."""
 
+    _epoch = 0
+
     def __init__(self, name: str, world: World) -> None:
         super().__init__(name, world)
         self._sequence = 0
         self.last: dict[bytes, Written] = {}
+        """Of each key; in transactions, of committed records."""
         self.tombstones: dict[bytes, list[int]] = {}
         """When the tombstones of a key were sent, acknowledged or not, in log time."""
 
@@ -58,33 +62,43 @@ class KeyedWriter(Producer):
     async def write(self, key: bytes, *, is_tombstone: bool = False) -> None:
         if self._producer_id < 0:
             self._producer_id = await self.until_it_works("InitProducerId", self._init)
+        key, written = await self._send(key, is_tombstone=is_tombstone)
+        self.world.history.say(f"{self.name}: {key!r} is {written.value!r} at {written.offset}")
+        self.last[key] = written
+
+    async def _send(
+        self, key: bytes, *, is_tombstone: bool, transactional_id: str | None = None
+    ) -> tuple[bytes, Written]:
+        """Send the next record, and return its key, which begins with the writer's name, and what was written."""
         self._count += 1
         value = None if is_tombstone else f"{self.name}-{self._count}".encode()
         key = self.name.encode() + key
         record = Record(0, self.world.clock.now_ms(), key, value)
-        batch = build_batch([record], producer_id=self._producer_id, producer_epoch=0, base_sequence=self._sequence)
+        batch = build_batch(
+            [record],
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequence,
+            transactional=transactional_id is not None,
+        )
         self._sequence += 1
         began_ms = self.world.clock.now_ms()
         if is_tombstone:
             self.tombstones.setdefault(key, []).append(began_ms)
+        await self._join_transaction()
+        attempt = partial(self.produce, KEYED, bytes(batch), transactional_id)
         try:
-            offset = await self.until_it_works(f"{value!r} to {KEYED}", lambda: self.produce(KEYED, bytes(batch)))
+            offset = await self.until_it_works(f"{value!r} to {KEYED}", attempt)
         except OutOfOrderSequenceNumber as error:
             raise Violation(f"{self.name}: {KEYED}: {error!r}") from error
-        self.world.history.say(f"{self.name}: {key!r} is {value!r} at {offset}")
-        self.last[key] = Written(offset, value, began_ms)
+        return key, Written(offset, value, began_ms)
+
+    async def _join_transaction(self) -> None:
+        """There is none."""
 
 
-class TransactionalKeyedWriter(TransactionalProducer):
-    """Writes values and tombstones in transactions, keeps some open for long, and aborts some. The only one for its
-    keys."""
-
-    def __init__(self, name: str, world: World) -> None:
-        super().__init__(name, world)
-        self._sequence = 0
-        self.last: dict[bytes, Written] = {}
-        """Of committed records."""
-        self.tombstones: dict[bytes, list[int]] = {}
+class TransactionalKeyedWriter(KeyedWriter, TransactionalProducer):
+    """Writes in transactions, keeps some open for long, and aborts some."""
 
     async def act(self) -> None:
         is_commit, is_tombstone = self.random.random() < 0.5, self.random.random() < 0.3
@@ -95,33 +109,17 @@ class TransactionalKeyedWriter(TransactionalProducer):
         self, key: bytes, *, is_tombstone: bool = False, is_commit: bool = True, open_s: float = 0.0
     ) -> None:
         if self._producer_id < 0:
-            self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
-        self._count += 1
-        value = None if is_tombstone else f"{self.name}-{self._count}".encode()
-        key = self.name.encode() + key
-        record = Record(0, self.world.clock.now_ms(), key, value)
-        batch = build_batch(
-            [record],
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            base_sequence=self._sequence,
-            transactional=True,
-        )
-        self._sequence += 1
-        began_ms = self.world.clock.now_ms()
-        if is_tombstone:
-            self.tombstones.setdefault(key, []).append(began_ms)
-        await self.until_it_works("AddPartitionsToTxn", lambda: self.add([KEYED]))
-        attempt = partial(self.produce, KEYED, bytes(batch), self.name)
-        try:
-            offset = await self.until_it_works(f"{value!r} to {KEYED}", attempt)
-        except OutOfOrderSequenceNumber as error:
-            raise Violation(f"{self.name}: {KEYED}: {error!r}") from error
+            await self.renew()
+        key, written = await self._send(key, is_tombstone=is_tombstone, transactional_id=self.name)
         await asyncio.sleep(open_s)
         await self.until_it_works("EndTxn", lambda: self.end(is_commit))
-        self.world.history.say(f"{self.name}: {key!r} is {value!r} at {offset}{'' if is_commit else ', and aborted'}")
+        said = "" if is_commit else ", and aborted"
+        self.world.history.say(f"{self.name}: {key!r} is {written.value!r} at {written.offset}{said}")
         if is_commit:
-            self.last[key] = Written(offset, value, began_ms)
+            self.last[key] = written
+
+    async def _join_transaction(self) -> None:
+        await self.until_it_works("AddPartitionsToTxn", lambda: self.add([KEYED]))
 
 
 class KeyedReader(Actor):
@@ -131,7 +129,7 @@ class KeyedReader(Actor):
         self,
         name: str,
         world: World,
-        writers: Sequence[KeyedWriter | TransactionalKeyedWriter],
+        writers: Sequence[KeyedWriter],
         *,
         is_read_committed: bool = False,
     ) -> None:
@@ -208,19 +206,17 @@ class KeyedReader(Actor):
 def check_compacted(world: World, log: PartitionLog) -> None:
     """A replica keeps no superseded value below its last segments, and no tombstone, when the bound on compaction lag
     and the retention of tombstones have passed since. Raises Violation."""
-    end = log.segments.active.base_offset
     records: dict[bytes, list[tuple[int, bytes | None]]] = {}
-    offset = log.log_start_offset
-    while offset < end:
-        data = log.read(offset, 1 << 20, limit_offset=end)
-        for position, header in iter_batches(data):
-            is_over = header.has_delete_horizon and header.base_timestamp < world.clock.now_ms() - SOON_MS
-            if header.is_control and is_over:
-                raise Violation(f"{KEYED}: the marker at {header.base_offset} is there after its horizon (KIP-534)")
-            if not header.is_control:
-                for record in decode_records(data, position, header):
-                    records.setdefault(bytes(record.key), []).append((record.offset, record.value))
-            offset = header.next_offset
+    data = log_bytes(log)
+    for position, header in iter_batches(data):
+        if header.base_offset >= log.segments.active.base_offset:
+            break
+        is_over = header.has_delete_horizon and header.base_timestamp < world.clock.now_ms() - SOON_MS
+        if header.is_control and is_over:
+            raise Violation(f"{KEYED}: the marker at {header.base_offset} is there after its horizon (KIP-534)")
+        if not header.is_control:
+            for record in decode_records(data, position, header):
+                records.setdefault(bytes(record.key), []).append((record.offset, record.value))
     for key, kept in records.items():
         if len({offset for offset, _ in kept}) > 1:
             raise Violation(f"{KEYED}: {kept} of {key!r} are there after max.compaction.lag.ms (KIP-354)")

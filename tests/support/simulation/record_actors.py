@@ -112,8 +112,7 @@ class TransactionalProducer(Producer):
 
     async def act(self) -> None:
         if self._producer_id < 0 or self.random.random() < 0.1:
-            self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
-            self._sequences = dict.fromkeys(self._sequences, 0)
+            await self.renew()
         known = self.world.promises.partitions
         partitions = self.random.sample(known, self.random.randint(1, min(2, len(known))))
         if not self._raises_epoch:
@@ -145,7 +144,12 @@ class TransactionalProducer(Producer):
         if not is_in_order:
             self._producer_id = -1
 
-    async def init_transactions(self) -> tuple[int, int]:
+    async def renew(self) -> None:
+        """Take a producer id, or the next epoch of it: the sequence numbers begin again."""
+        self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self._init_transactions)
+        self._sequences = dict.fromkeys(self._sequences, 0)
+
+    async def _init_transactions(self) -> tuple[int, int]:
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=self._time_out_ms)
         response = await self.ask(self._coordinator(), request)
         check(response.error_code)
@@ -196,8 +200,7 @@ class SlowTransactionalProducer(TransactionalProducer):
 
     async def act(self) -> None:
         if self._producer_id < 0:
-            self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
-            self._sequences = dict.fromkeys(self._sequences, 0)
+            await self.renew()
         outcome_of = self.world.promises.transaction_of
         known = self.world.promises.partitions
         written: list[tuple[TopicPartition, int, list[bytes]]] = []
@@ -225,7 +228,7 @@ class SlowTransactionalProducer(TransactionalProducer):
 
     async def overstay(self) -> None:
         """Let a transaction take too long, though it goes on to take in partitions. Raises Violation."""
-        self._producer_id, self._epoch = await self.until_it_works("InitProducerId", self.init_transactions)
+        await self.renew()
         began_s, known = self.world.now_s(), self.world.promises.partitions
         try:
             while self.world.now_s() < began_s + OVERSTAYED_S:
@@ -353,6 +356,32 @@ class SessionReader(Reader):
                 raise Violation(f"{self.name}: {error!r}") from error
 
     async def _read(self) -> None:
+        asked, forgotten = self._choose()
+        is_first, lives = self._session_epoch == 0, self.world.lives(self._node_id)
+        lows = {partition: self._low(partition) for partition in self._wanted}
+        response: FetchResponse = await self.ask(self._node_id, self._request(asked, forgotten), self._version)
+        check(response.error_code)
+        self._session_id, self._session_epoch = response.session_id, self._session_epoch + 1
+        if not self.world.has_stayed(self._node_id, lives):
+            lows = dict.fromkeys(lows, 0)
+        answers = {}
+        for topic in response.responses:
+            is_keyed = topic.topic == KEYED.topic or topic.topic_id == self.world.topic_id(KEYED.topic)
+            for answer in topic.partitions:
+                answers[KEYED if is_keyed else TopicPartition(TOPIC, answer.partition_index)] = answer
+        if not {*answers} <= {*self._wanted}:
+            raise Violation(f"{self.name}: an answer has {[*answers]}, and {[*self._wanted]} are in the session")
+        has_more = any(answer.high_watermark > self._wanted[partition] for partition, answer in answers.items())
+        is_served = any(answer.records or answer.error_code for answer in answers.values())
+        for partition, answer in answers.items():
+            self._take_answer(partition, answer, lows[partition])
+        if is_first and has_more and not is_served:
+            raise Violation(f"{self.name}: records are below the high watermarks, and none came (KIP-74)")
+        if not self._session_id or self.random.random() < 0.1:
+            self._close()
+
+    def _choose(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        """The partitions to name in the next request, and those to forget. Opens a session if there is none."""
         known = [*self.world.promises.partitions, KEYED]
         forgotten: list[TopicPartition] = []
         if self._node_id < 0:
@@ -373,38 +402,21 @@ class SessionReader(Reader):
                 self._wanted[partition] = self.random.randint(0, self._low(partition))
             self._wanted.setdefault(partition, self._low(partition))
         self._sent = {**self._wanted}
-        is_first, lives = self._session_epoch == 0, self.world.lives(self._node_id)
-        lows = {partition: self._low(partition) for partition in self._wanted}
-        response: FetchResponse = await self.ask(self._node_id, self._request(asked, forgotten), self._version)
-        check(response.error_code)
-        self._session_id, self._session_epoch = response.session_id, self._session_epoch + 1
-        has_stayed = self.world.has_stayed(self._node_id, lives)
-        sizes, left, has_errors = 0, 0, False
-        for topic in response.responses:
-            is_keyed = topic.topic == KEYED.topic or topic.topic_id == self.world.topic_id(KEYED.topic)
-            for answer in topic.partitions:
-                partition = KEYED if is_keyed else TopicPartition(TOPIC, answer.partition_index)
-                if partition not in self._wanted:
-                    raise Violation(f"{self.name}: an answer has {partition}, which was forgotten")
-                offset, size = self._wanted[partition], len(answer.records or b"")
-                has_errors |= bool(answer.error_code)
-                sizes += size
-                left += max(answer.high_watermark - offset, 0)
-                try:
-                    check(answer.error_code)
-                except OffsetOutOfRange:
-                    self._wanted[partition] = self._low(partition)
-                    continue
-                if not is_keyed:
-                    offset = self._take(partition, offset, answer, lows[partition] if has_stayed else 0)
-                else:
-                    for _, header in iter_batches(answer.records or b""):
-                        offset = max(offset, header.next_offset)
-                self._wanted[partition] = offset
-        if is_first and left and not sizes and not has_errors:
-            raise Violation(f"{self.name}: {left} offsets are below the high watermarks, and no record came (KIP-74)")
-        if not self._session_id or self.random.random() < 0.1:
-            self._close()
+        return asked, forgotten
+
+    def _take_answer(self, partition: TopicPartition, answer: FetchResponse.Topic.Partition, low: int) -> None:
+        """Raises what the broker answers, and Violation."""
+        try:
+            check(answer.error_code)
+        except OffsetOutOfRange:
+            self._wanted[partition] = self._low(partition)
+        else:
+            offset = self._wanted[partition]
+            if partition == KEYED:
+                ends = [header.next_offset for _, header in iter_batches(answer.records or b"")]
+                self._wanted[partition] = max([offset, *ends])
+            else:
+                self._wanted[partition] = self._take(partition, offset, answer, low)
 
     def _low(self, partition: TopicPartition) -> int:
         return self.world.promises.low_watermark.get(partition, 0)
