@@ -130,15 +130,19 @@ class FetchSession:
 
     def _mark_pending(self, wanted: FetchPartition) -> None:
         """It is to be looked at in the next fetch, and listened to after that."""
-        if wanted.topic_partition is not None:
-            self._by_partition[wanted.topic_partition] = wanted
+        self._take_name(wanted)
         self.pending[wanted] = None
+
+    def _take_name(self, wanted: FetchPartition) -> None:
+        """News of the partition of its name are for it, unless it is an earlier topic's."""
+        if wanted.error is None:
+            self._by_partition[wanted.topic_partition] = wanted
 
     def _stop_listening(self, wanted: FetchPartition) -> None:
         """Stop listening for news of it."""
-        if wanted.topic_partition is not None:
+        if self._by_partition.get(wanted.topic_partition) is wanted:
             self._replica_manager.purgatory.ignore(wanted.topic_partition, self)
-            self._by_partition.pop(wanted.topic_partition, None)
+            del self._by_partition[wanted.topic_partition]
 
     def close(self) -> None:
         """Listen to nothing any more."""
@@ -156,10 +160,9 @@ class FetchSession:
         for wanted in pending:
             partition = wanted.partition
             if partition is None or wanted.error is not None or not partition.is_served:
-                self._by_partition.pop(wanted.topic_partition, None)
+                self._stop_listening(wanted)
                 wanted.resolve()
-                if wanted.topic_partition is not None:
-                    self._by_partition[wanted.topic_partition] = wanted
+                self._take_name(wanted)
         return pending
 
     def changed_since_sent(

@@ -23,6 +23,8 @@ _make_topic = maker(FetchRequest.Topic)
 
 OLDEST_WITH_LOG_START = 5
 """The first version of Fetch in which a follower tells where its log starts (KIP-107)."""
+OLDEST_BY_TOPIC_ID = 13
+"""The first version of Fetch that names topics by id (KIP-516)."""
 
 
 class FollowerSession:
@@ -73,7 +75,7 @@ class FollowerSession:
             self._config_sent = config
         request.session_id, request.session_epoch = self._id, self.epoch
         request.topics = self._topics(followed, config.replica_fetch_max_bytes)
-        request.forgotten_topics_data = self._take_forgotten() if self._forgotten else []
+        request.forgotten_topics_data = self._take_forgotten(request.topics) if self._forgotten else []
         return request
 
     def _topics(self, followed: Iterable[FollowedPartition], max_bytes: int) -> list[FetchRequest.Topic]:
@@ -105,9 +107,16 @@ class FollowerSession:
                 topics[name] = _make_topic(name, log.topic_id, [named])
         return [*topics.values()]
 
-    def _take_forgotten(self) -> list[FetchRequest.ForgottenTopic]:
+    def _take_forgotten(self, topics: Iterable[FetchRequest.Topic]) -> list[FetchRequest.ForgottenTopic]:
+        """What the leader is to forget, without what the same fetch names: the leader would forget that, too."""
+        is_by_id = self.version >= OLDEST_BY_TOPIC_ID
+        named = {
+            (topic.topic_id if is_by_id else topic.topic, one.partition) for topic in topics for one in topic.partitions
+        }
         forgotten: dict[tuple[bytes, str], FetchRequest.ForgottenTopic] = {}
         for topic_id, (name, number) in self._forgotten:
+            if (topic_id if is_by_id else name, number) in named:
+                continue
             topic = forgotten.get((topic_id, name))
             if topic is None:
                 topic = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])

@@ -216,6 +216,37 @@ async def test_a_topic_that_goes_and_comes_back_is_noticed(broker: BrokerServer,
     assert told(await fetch({}, session=session, epoch=3)) == {0: [b"new"]}
 
 
+@pytest.mark.parametrize("is_forgotten", [True, False])
+async def test_a_session_by_topic_id_is_told_of_the_next_topic_of_a_name(
+    broker: BrokerServer, fetch: Fetch, ask, is_forgotten: bool
+) -> None:
+    """It has both for a while, or gives up the old one as it takes in the new one."""
+
+    def by_id(session: int, epoch: int, topic_ids: list[bytes], forget: list[bytes]) -> FetchRequest:
+        asked = Asked(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        return FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            session_id=session,
+            session_epoch=epoch,
+            topics=[FetchRequest.Topic(topic_id=topic_id, partitions=[asked]) for topic_id in topic_ids],
+            forgotten_topics_data=[FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0]) for topic_id in forget],
+        )
+
+    before = broker.controller.topics["t"].id
+    session = (await ask(broker, by_id(0, 0, [before], []), 13)).session_id
+    assert told(await ask(broker, by_id(session, 1, [], []), 13)) == {}
+    topics.delete(broker, "t")
+    await asyncio.sleep(0)
+    topics.create(broker, "t", partitions=1)
+    after = broker.controller.topics["t"].id
+    await ask(broker, by_id(session, 2, [after], [before] if is_forgotten else []), 13)
+    await ask(broker, by_id(session, 3, [], []), 13)
+    append(broker, 0, b"new")
+    answer = await ask(broker, by_id(session, 4, [], []), 13)
+    assert [topic.topic_id for topic in answer.responses if topic.partitions[0].records] == [after]
+
+
 async def test_a_follow_up_waits_and_an_append_wakes_it(broker: BrokerServer, fetch: Fetch, in_purgatory) -> None:
     session = (await fetch(ALL, session=0, epoch=0)).session_id
     waiting = asyncio.create_task(fetch({}, session=session, epoch=1, max_wait_ms=60_000))

@@ -110,6 +110,19 @@ def test_what_is_forgotten_is_told_once_and_by_topic_id(session: FollowerSession
     assert session.next_request([]).forgotten_topics_data == []
 
 
+@pytest.mark.parametrize(("version", "forgotten"), [(12, []), (13, [b"b" * 16])])
+def test_what_is_named_again_is_not_forgotten_by_the_same_fetch(
+    session: FollowerSession, version: int, forgotten: list[bytes]
+) -> None:
+    """A leader takes in what a fetch names first. By name it knows no earlier topic of that name; by id it does."""
+    session.version = version
+    again = followed("a", 0)
+    for topic_id in (again.log.topic_id, b"b" * 16):
+        session.forget(topic_id, again.topic_partition)
+    assert [topic.topic_id for topic in session.next_request([again]).forgotten_topics_data] == forgotten
+    assert session.next_request([again]).forgotten_topics_data == []
+
+
 def test_a_follower_of_an_old_release_does_not_tell_where_its_log_starts(session: FollowerSession) -> None:
     session.version = 4
     assert session.next_request([followed("a", 0, end=9, start=7)]).topics[0].partitions[0].log_start_offset == -1
