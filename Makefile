@@ -53,15 +53,15 @@ links: $(VENV)/bin/python ## make the tree that type checkers see (.typing), aft
 wheel: $(VENV)/bin/python ## dist/kmini-*.whl, for machines with this system and this Python: 40 s of processor time
 	$(BIN)/python -m pip wheel -v --disable-pip-version-check --no-deps -w dist .
 
-simulate: $(VENV)/installed-test ## play the histories of SEEDS (1-1000,10001-10300,20001-20300) of a cluster in trouble, and say which promises they break
-	$(BIN)/python tests/simulate.py $(or $(SEEDS),1-1000,10001-10300,20001-20300)
+simulate: $(VENV)/installed-test ## play the histories of SEEDS (1-1000,10001-10300,20001-20300,30001-30150) of a cluster in trouble, and say which promises they break
+	$(BIN)/python tests/simulate.py $(or $(SEEDS),1-1000,10001-10300,20001-20300,30001-30150)
 
 docs: $(VENV)/installed ## write the pages that are read off the tables: docs/reference, docs/differences.md, config/
 	$(BIN)/python docs/generate.py
 
 soak: setup kafka-39-jars axe testcontainers object-store ## a thousand histories, what measures or draws its trouble at random, alone, and the planted defects
 	.ci/tools
-	$(BIN)/python tests/simulate.py 1-1000,10001-10300,20001-20300
+	$(BIN)/python tests/simulate.py 1-1000,10001-10300,20001-20300,30001-30150
 	$(TEST) soak $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 	$(BIN)/python .ci/planted_defects.py
 

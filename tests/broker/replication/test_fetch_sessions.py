@@ -222,15 +222,16 @@ async def test_a_session_by_topic_id_is_told_of_the_next_topic_of_a_name(
 ) -> None:
     """It has both for a while, or gives up the old one as it takes in the new one."""
 
-    def by_id(session: int, epoch: int, topic_ids: list[bytes], forget: list[bytes]) -> FetchRequest:
+    def by_id(session: int, epoch: int, topic_ids: list[bytes], given_up: list[bytes]) -> FetchRequest:
         asked = Asked(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        forgotten = [FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0]) for topic_id in given_up]
         return FetchRequest(
             max_wait_ms=0,
             min_bytes=1,
             session_id=session,
             session_epoch=epoch,
             topics=[FetchRequest.Topic(topic_id=topic_id, partitions=[asked]) for topic_id in topic_ids],
-            forgotten_topics_data=[FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0]) for topic_id in forget],
+            forgotten_topics_data=forgotten,
         )
 
     before = broker.controller.topics["t"].id

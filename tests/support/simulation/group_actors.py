@@ -314,11 +314,24 @@ class ClassicMember(Actor):
         self.is_gone = False
         """Whether it has died for good."""
 
+    @property
+    def is_static(self) -> bool:
+        return self._instance_id is not None
+
+    @property
+    def is_member(self) -> bool:
+        return self._generation >= 0
+
     def _give_up(self) -> None:
         for partition in self.owned:
             self._claims.give_up(partition, self.name)
         self.owned = []
         self._generation = -1
+
+    def forget(self) -> None:
+        """Be as one that has just started."""
+        self._give_up()
+        self._member_id = ""
 
     async def act(self) -> None:
         if self.is_gone:
@@ -327,9 +340,8 @@ class ClassicMember(Actor):
             await self.beat()
             return
         leaving = LeaveGroupRequest.Member(member_id=self._member_id)
-        self._give_up()
-        self._member_id = ""
-        if self._instance_id is not None:
+        self.forget()
+        if self.is_static:
             return
         try:
             await self._ask(LeaveGroupRequest(group_id=CLASSIC_GROUP, members=[leaving]), 3)
@@ -351,8 +363,7 @@ class ClassicMember(Actor):
             if self._generation < 0:
                 await self._join()
         except (UnknownMemberId, IllegalGeneration, FencedInstanceId):
-            self._give_up()
-            self._member_id = ""
+            self.forget()
         except RebalanceInProgress:
             self._give_up()
         except KafkaError as error:
@@ -397,9 +408,9 @@ class ClassicMember(Actor):
         return False
 
     async def _join(self) -> None:
-        joined = await self._ask(self._joining(), 3 if self._instance_id is None else 5, JOIN_S)
+        joined = await self._ask(self._joining(), 5 if self.is_static else 3, JOIN_S)
         self._member_id = joined.member_id
-        if self._instance_id is not None and has_rarities(self.world.seed) and self.random.random() < 0.1:
+        if self.is_static and has_rarities(self.world.seed) and self.random.random() < 0.1:
             self.is_gone = True
             self.world.history.say(f"{self.name} dies")
             return

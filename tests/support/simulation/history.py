@@ -21,6 +21,7 @@ from kmini.broker.clock import MovableClock
 from kmini.broker.controller import topics
 from kmini.broker.local_cluster import CONTROLLER, LocalCluster
 from kmini.broker.settings.broker_config import BrokerConfig
+from kmini.broker.transactions.producer_epochs import EPOCH_PER_TRANSACTION
 from kmini.protocol.errors import KafkaStorageError
 from kmini.protocol.records.batch import iter_batches
 from kmini.protocol.records.batch_records import decode_records
@@ -30,8 +31,14 @@ from support.simulation import group_actors, keyed_actors, share_actors
 from support.simulation.actor import Actor
 from support.simulation.administrator import MADE, Administrator
 from support.simulation.group_actors import Claims, ClassicMember, Member, StreamsMember
-from support.simulation.invariants import check_last_sequences, log_bytes
-from support.simulation.keyed_actors import KeyedReader, KeyedWriter, TransactionalKeyedWriter, check_compacted
+from support.simulation.invariants import check_homes, check_last_sequences, log_bytes
+from support.simulation.keyed_actors import (
+    KeyedReader,
+    KeyedWriter,
+    TransactionalKeyedWriter,
+    check_compacted,
+    check_horizons,
+)
 from support.simulation.loop import simulate, simulated_loop
 from support.simulation.nemesis import RELEASES, SESSION_MS, Disk, Nemesis
 from support.simulation.offset_actors import Committer, OffsetReader, RivalCommitter, TransactionalCommitter
@@ -44,7 +51,17 @@ from support.simulation.record_actors import (
     TransactionalProducer,
 )
 from support.simulation.share_actors import Shared, ShareMember, is_at_the_end, not_delivered
-from support.simulation.world import KEYED, TOPIC, Violation, World, has_newcomers, has_rarities, has_restarts
+from support.simulation.world import (
+    KEYED,
+    TOPIC,
+    Violation,
+    World,
+    has_campaigns,
+    has_newcomers,
+    has_rarities,
+    has_restarts,
+    has_transaction_epochs,
+)
 
 MOST_PROCESSOR_S = 120
 """Seconds of processor time that a history may take: a hundred times the usual."""
@@ -223,6 +240,8 @@ async def _play(
     }
     if has_restarts(seed) and not has_newcomers(seed):  # those need the newest release
         settings |= chance.choice([{"kmini.as.version": release} if release else {} for release in RELEASES])
+    if has_campaigns(seed):
+        settings["log.segment.bytes"] = chance.choice(("1024", "16384"))
     clock = MovableClock()
     filesystems = {CONTROLLER: MemoryFileSystem()}
     for node_id in range(1, brokers + 1):
@@ -238,6 +257,8 @@ async def _play(
         topics.create(first, KEYED.topic, partitions=1, replication_factor=replicas, configs=keyed_actors.SETTINGS)
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             topics.create_missing(first, name)
+        if not has_transaction_epochs(seed):
+            first.controller.set_feature_levels({"transaction.version": EPOCH_PER_TRANSACTION - 1})
         if has_newcomers(seed):
             topics.create_missing(first, SHARE_GROUP_STATE)
             first.controller.set_group_configs(share_actors.GROUP, share_actors.GROUP_SETTINGS)
@@ -296,17 +317,18 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
     streamers = [StreamsMember(name, world, streams_claims) for name in ("t1", "t2", "t3")]
     shared = Shared(world.promises.partitions)
     sharers = [ShareMember(name, world, shared) for name in ("s1", "s2", "s3")]
+    raises_epoch = has_transaction_epochs(world.seed)
     slow, keyed = SlowTransactionalProducer("z1", world), TransactionalKeyedWriter("y1", world)
     actors: list[Actor] = [
         Producer("p1", world),
         Producer("p2", world),
         TransactionalProducer("x1", world),
-        TransactionalProducer("x2", world, raises_epoch=True),
+        TransactionalProducer("x2", world, raises_epoch=raises_epoch),
         Reader("r1", world, is_read_committed=False),
         Reader("r2", world, is_read_committed=True),
         Deleter("d1", world),
         Committer("c1", world),
-        TransactionalCommitter("c2", world, raises_epoch=world.seed % 2 == 1),
+        TransactionalCommitter("c2", world, raises_epoch=raises_epoch and world.seed % 2 == 1),
         OffsetReader("o1", world),
         *writers,
         KeyedReader("k3", world, writers),
@@ -350,10 +372,15 @@ async def _live(world: World, steps: Collection[int] | None, names: Collection[s
         groups = ((members, claims), (classic_members, classic_claims), (streamers, streams_claims))
         for group, claimed in groups:
             await _settle([each for each in group if each.name not in left_out and not each.is_gone], claimed, world)
+        if has_campaigns(world.seed):
+            await _check_static_member(
+                [each for each in classic_members if each.name not in left_out], classic_claims, world
+            )
         await _share_the_rest([sharer for sharer in sharers if sharer.name not in left_out], shared, world)
         await _begin_alike(world)
         await _until(lambda: _are_whole(world.cluster), CALM_S, lambda: _where_all_are(world.cluster))
         _check_replicas(world.cluster)
+        check_homes(world.cluster)
         _check_promises(world)
         administrator.check()
         await _check_isolation(world)
@@ -437,6 +464,20 @@ async def _check_stuck_member(members: Sequence[Member], world: World) -> None:
     await world.cluster.restart(coordinator)
     world.turned(coordinator)
     await _act_until(lambda: other.owned == wanted, acts, lambda: f"{stuck.name} keeps {stuck.owned}", world)
+
+
+async def _check_static_member(members: Sequence[ClassicMember], claims: Claims, world: World) -> None:
+    """A static member that comes back to a stable group, and dies, leaves it when its session has ended. Raises
+    Violation."""
+    if len(members) < 2 or not members[0].is_static or any(member.is_gone for member in members):
+        return
+    back, *others = members
+    back.forget()
+    acts = [(member, member.beat) for member in members]
+    await _act_until(lambda: back.is_gone or back.is_member, acts, lambda: f"{back.name} cannot join", world)
+    back.is_gone = True
+    world.history.say(f"{back.name} came back, and dies")
+    await _settle(others, claims, world)
 
 
 async def _check_isr_stays(world: World) -> None:
@@ -629,6 +670,8 @@ async def _check_compaction(world: World, writers: list[KeyedWriter]) -> None:
         check_last_sequences(world.cluster, KEYED)
         for node_id in world.cluster.state(KEYED).replicas:
             check_compacted(world, world.cluster.brokers[node_id].logs.logs[KEYED])
+        if has_campaigns(world.seed):
+            await check_horizons(world)
     finally:
         await reader.hang_up()
         for writer in writers:

@@ -18,6 +18,7 @@ def check_now(world: World) -> None:
     _check_replicas_in_sync(world)
     _check_high_watermarks(world)
     _check_leader_epochs(world)
+    _check_deletions(world)
 
 
 def _check_replicas_in_sync(world: World) -> None:
@@ -60,6 +61,32 @@ def _check_leader_epochs(world: World) -> None:
             latest = None if log is None else log.leader_epochs.latest_entry
             if log is not None and latest is not None and latest.start_offset > log.log_end_offset:
                 raise Violation(f"{partition}: on {node_id} {latest} is beyond the end {log.log_end_offset}")
+
+
+def _check_deletions(world: World) -> None:
+    """No follower serves consumers that has, of what is deleted, anything left (KIP-107, KIP-392)."""
+    for partition, low in world.promises.low_watermark.items():
+        for node_id, *_ in world.live_replicas(partition):
+            fetchers = world.cluster.brokers[node_id].replica_manager.fetcher_manager
+            followed = fetchers.followed.get(partition)
+            if followed is None or not followed.knows_log_start:
+                continue
+            log = followed.log
+            if log.log_start_offset < min(low, log.log_end_offset):
+                raise Violation(
+                    f"{partition}: broker {node_id} serves consumers from offset {log.log_start_offset}, and all below "
+                    f"{low} is deleted"
+                )
+
+
+def check_homes(cluster: LocalCluster) -> None:
+    """A broker has the logs of its replicas, and no other. Raises Violation."""
+    for node_id, broker in cluster.brokers.items():
+        for partition in broker.logs.logs:
+            topic = cluster.controller.topics.get(partition.topic)
+            states = [] if topic is None else topic.partitions
+            if partition.partition >= len(states) or node_id not in states[partition.partition].replicas:
+                raise Violation(f"{partition}: broker {node_id} has a log, and is none of its replicas")
 
 
 def log_bytes(log: PartitionLog) -> bytes:

@@ -222,3 +222,25 @@ def check_compacted(world: World, log: PartitionLog) -> None:
             raise Violation(f"{KEYED}: {kept} of {key!r} are there after max.compaction.lag.ms (KIP-354)")
         if kept[-1][1] is None:
             raise Violation(f"{KEYED}: the tombstone {kept} of {key!r} is there after its horizon (KIP-534)")
+
+
+async def check_horizons(world: World) -> None:
+    """A marker without data goes with the pass that runs at its horizon (KIP-534). Raises Violation."""
+    logs = [world.cluster.brokers[node_id].logs.logs[KEYED] for node_id in world.cluster.state(KEYED).replicas]
+    due_ms = {horizon_ms for log in logs for horizon_ms in _horizons_of_markers(log)}
+    for horizon_ms in sorted(due_ms):
+        if horizon_ms < world.clock.now_ms() + SOON_MS:
+            continue  # the next pass keeps a distance from the last one
+        await world.clock.advance(horizon_ms - world.clock.now_ms())
+        for log in logs:
+            if horizon_ms in _horizons_of_markers(log):
+                raise Violation(f"{KEYED}: a marker is there after the pass that ran at its horizon (KIP-534)")
+
+
+def _horizons_of_markers(log: PartitionLog) -> set[int]:
+    """The delete horizons of the markers below the active segment."""
+    return {
+        header.base_timestamp
+        for _, header in iter_batches(log_bytes(log))
+        if header.is_control and header.has_delete_horizon and header.base_offset < log.segments.active.base_offset
+    }

@@ -46,6 +46,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._seed = seed
         self._streams: dict[object, random.Random] = {}
         self.network = SimulatedNetwork(self)
+        self.slowest_thread_s = 0.0
+        """How long at most a slow disk keeps a thread, beyond the usual."""
         self._now_s = 0.0
         self._selector = self  # which BaseEventLoop asks to wait, by `select`
         self._clock_resolution = 1e-9
@@ -85,7 +87,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Do it in one go, at a moment that the seed draws."""
         done = self.create_future()
         chance = self.chance(getattr(func, "__qualname__", type(func).__name__))
-        self.call_later(chance.choice((0, 0.0001, 0.001, 0.01)) * chance.random(), settle, done, func, args)
+        delay_s = chance.choice((0, 0.0001, 0.001, 0.01)) * chance.random()
+        if self.slowest_thread_s:
+            delay_s += chance.random() * self.slowest_thread_s
+        self.call_later(delay_s, settle, done, func, args)
         return done
 
     # --- sockets

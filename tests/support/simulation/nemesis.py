@@ -16,11 +16,13 @@ from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPart
 from kmini.storage.filesystem.faults import Faults
 from support.simulation.administrator import MADE
 from support.simulation.loop import SimulatedNetwork, simulated_loop
-from support.simulation.world import KEYED, World, has_restarts
+from support.simulation.world import KEYED, World, has_campaigns, has_restarts
 
 SESSION_MS = 9_000
 """`broker.session.timeout.ms` of the brokers."""
 LONGEST_LULL_S = 40
+CAMPAIGN = 4
+"""How many kinds of trouble a history has in which they come again and again."""
 GROWS = frozenset({"append", "create", "make_directory", "write_at"})
 """Operations that a full disk refuses."""
 
@@ -92,11 +94,17 @@ class Nemesis:
             self._move_log_time: 2,
             self._slow_down: 1,
         }
-        for step in [*self._steps]:
-            if step not in undoing:
+        if has_campaigns(world.seed):
+            self._steps |= {self._slow_disks: 2, self._lose_two_leaders: 4}
+        harmful = [step for step in self._steps if step not in undoing]
+        if has_campaigns(world.seed):
+            for step in {*harmful} - {*self.random.sample(harmful, CAMPAIGN)}:
+                del self._steps[step]
+        else:
+            for step in harmful:
                 self._steps[step] *= self.random.choice((0, 1, 1, 3))  # a swarm: no history has every trouble
         if has_restarts(world.seed):
-            self._steps[self._restart_process] = self.random.choice((1, 2, 4))
+            self._steps[self._restart_process] = self.random.choice((1, 2, 4)) * (2 if has_campaigns(world.seed) else 1)
         self._steps = {step: weight for step, weight in self._steps.items() if weight}
 
     @property
@@ -166,6 +174,7 @@ class Nemesis:
         while await self._restart():
             pass
         self._network.slowest_s = self._network.usual_slowest_s
+        simulated_loop().slowest_thread_s = 0.0
         self._world.lull_until_s = 0
         self._world.calm_since_s = self._world.now_s()
 
@@ -360,6 +369,26 @@ class Nemesis:
             self._cluster.brokers[node_id].replica_manager.fetcher_manager.release()
         return f"{heir} stands still and leads {partition}{', for the leader dies' if is_killed else ''}"
 
+    async def _lose_two_leaders(self) -> str:
+        """The leader dies, and soon the one after it, which has what the third in sync has not, and more since."""
+        partition = self._partition()
+        state = self._cluster.state(partition)
+        heirs = [node_id for node_id in state.replicas if node_id in state.isr and node_id != state.leader]
+        if len(heirs) < 2 or not {*state.isr} <= self._sound():
+            return ""
+        second, *others = heirs
+        for node_id in others:
+            await self._cluster.brokers[node_id].replica_manager.fetcher_manager.hold()
+        for leader in (state.leader, second):
+            await asyncio.sleep(self.random.choice((0.03, 0.3, 2.0)))
+            if leader not in self._cluster.brokers:
+                break
+            await self._end(leader)
+            self._world.filesystems[leader] = self._world.filesystems[leader].kill(Disk(self.random))
+        for node_id in {*others} - self._held & {*self._cluster.brokers}:
+            self._cluster.brokers[node_id].replica_manager.fetcher_manager.release()
+        return f"{state.leader}, which leads {partition}, and {second} die, and {others} stand still meanwhile"
+
     async def _lag(self) -> str:
         """So much time passes that followers which stand still have lagged for too long."""
         if self._lost or not (self._held or await self._hold()):
@@ -425,6 +454,11 @@ class Nemesis:
             return ""
         self._disks()[node_id].repair()
         return f"the disk of {node_id} is sound again"
+
+    async def _slow_disks(self) -> str:
+        loop = simulated_loop()
+        loop.slowest_thread_s = self.random.choice((0.0, 0.1, 1.0, 5.0))
+        return f"disks are slow: threads wait up to {loop.slowest_thread_s} s"
 
     # --- time
 

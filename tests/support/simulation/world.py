@@ -38,6 +38,16 @@ def has_rarities(seed: int) -> bool:
     return seed > 20_000
 
 
+def has_campaigns(seed: int) -> bool:
+    """Whether a few troubles come again and again, slow disks among them, so that rare ones follow each other."""
+    return seed > 30_000
+
+
+def has_transaction_epochs(seed: int) -> bool:
+    """Whether every transaction has its own producer epoch (KIP-890), as since release 4.0."""
+    return not has_campaigns(seed) or seed % 3 > 0
+
+
 class Violation(AssertionError):
     """A promise was broken."""
 
