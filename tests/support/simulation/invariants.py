@@ -79,6 +79,19 @@ def _check_deletions(world: World) -> None:
                 )
 
 
+def check_whole(world: World, node_id: int) -> None:
+    """No log of a broker that has started misses records between others, but for a compacted one. Raises Violation."""
+    for partition in world.promises.partitions:
+        log = world.cluster.brokers[node_id].logs.logs.get(partition)
+        if log is None:
+            continue
+        offset = None
+        for _, header in iter_batches(log_bytes(log)):
+            if offset is not None and header.base_offset != offset:
+                raise Violation(f"{partition}: on {node_id} offset {header.base_offset} follows {offset - 1}")
+            offset = header.next_offset
+
+
 def check_homes(cluster: LocalCluster) -> None:
     """A broker has the logs of its replicas, and no other. Raises Violation."""
     for node_id, broker in cluster.brokers.items():

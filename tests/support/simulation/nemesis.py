@@ -15,6 +15,7 @@ from kmini.protocol.errors import KafkaError
 from kmini.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from kmini.storage.filesystem.faults import Faults
 from support.simulation.administrator import MADE
+from support.simulation.invariants import check_whole
 from support.simulation.loop import SimulatedNetwork, simulated_loop
 from support.simulation.world import KEYED, World, has_campaigns, has_restarts
 
@@ -234,6 +235,7 @@ class Nemesis:
         await self._cluster.restart(node_id)
         self._failed.discard(node_id)
         self._world.turned(node_id)
+        check_whole(self._world, node_id)
         return f"restart {node_id}"
 
     async def _restart_process(self) -> str:
@@ -264,6 +266,7 @@ class Nemesis:
             held.clear()
         for node_id in world.cluster.brokers:
             world.turned(node_id)
+            check_whole(world, node_id)
         as_newer = f" as {release or 'the newest release'}" if release != before else ""
         return f"the process {'is killed' if is_killed else 'stops'}, and starts again{as_newer}"
 
