@@ -64,7 +64,7 @@ def _check_leader_epochs(world: World) -> None:
 
 
 def _check_deletions(world: World) -> None:
-    """No follower serves consumers that has, of what is deleted, anything left (KIP-107, KIP-392)."""
+    """No follower that serves consumers has anything that is deleted (KIP-107, KIP-392)."""
     for partition, low in world.promises.low_watermark.items():
         for node_id, *_ in world.live_replicas(partition):
             fetchers = world.cluster.brokers[node_id].replica_manager.fetcher_manager
@@ -99,7 +99,7 @@ def check_homes(cluster: LocalCluster) -> None:
             topic = cluster.controller.topics.get(partition.topic)
             states = [] if topic is None else topic.partitions
             if partition.partition >= len(states) or node_id not in states[partition.partition].replicas:
-                raise Violation(f"{partition}: broker {node_id} has a log, and is none of its replicas")
+                raise Violation(f"{partition}: broker {node_id} has a log, and is not one of its replicas")
 
 
 def log_bytes(log: PartitionLog) -> bytes:

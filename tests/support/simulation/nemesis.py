@@ -24,6 +24,8 @@ SESSION_MS = 9_000
 LONGEST_LULL_S = 40
 CAMPAIGN = 4
 """How many kinds of trouble a history has in which they come again and again."""
+LONGEST_MOVE_ON_SLOW_DISKS_MS = 1_800_000
+"""At a delay of 1 s. A longer move would take minutes: it waits for a slow disk each time that something falls due."""
 GROWS = frozenset({"append", "create", "make_directory", "write_at"})
 """Operations that a full disk refuses."""
 
@@ -252,6 +254,8 @@ class Nemesis:
                 filesystems[broker.node_id] = filesystems[broker.node_id].kill(Disk(self.random))
         if is_killed:  # all die at one moment: what the old brokers still write, no restart reads
             filesystems[CONTROLLER] = filesystems[CONTROLLER].kill()
+            for timer in cluster._fences.values():
+                timer.cancel()
             cluster.brokers.clear()
             for broker in brokers:
                 await broker.kill()
@@ -476,6 +480,8 @@ class Nemesis:
         if is_unsure:
             self._is_unsure_of_tombstones()
         duration_ms = self.random.choice((60_000, 1_800_000, 7_200_000))
+        if duration_ms * simulated_loop().slowest_thread_s > LONGEST_MOVE_ON_SLOW_DISKS_MS:
+            simulated_loop().slowest_thread_s = 0.0
         await self._world.clock.advance(duration_ms)
         if is_unsure:  # of those, too, that came while the clock was moved
             self._is_unsure_of_tombstones()
