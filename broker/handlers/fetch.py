@@ -36,7 +36,7 @@ from ..api.request_context import Context
 from ..replication.delayed_fetch import DelayedFetch
 from ..replication.fetch_byte_limits import count_fetched, read_all, read_at_once
 from ..replication.fetch_partition import FetchPartition, Reader
-from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
+from ..replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, TOPIC_IDS_SINCE
 from ..scheduler import end_of_next_turn_s, end_of_turn_s
 from ..security.fetch_access import FetchAccess
 from ..security.guarding import Call
@@ -48,7 +48,6 @@ from .kept_fetch import KeptFetch, fetch_kept
 
 BATCHES_SINCE = 4
 FOLLOWERS_SINCE = 11
-TOPIC_IDS_SINCE = 13
 
 
 class GuardedContext(Context):

@@ -34,6 +34,8 @@ FINAL_EPOCH = -1
 """Epochs of requests that name everything; after the final one there is no session."""
 
 NO_SESSION = 0
+TOPIC_IDS_SINCE = 13
+"""The first version of Fetch that names topics by id (KIP-516)."""
 _MAX_INT = 0x7FFFFFFF
 _STALE_MS = 120_000
 

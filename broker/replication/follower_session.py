@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...protocol.messages.fetch import FetchRequest
 from ...protocol.schema import maker
 from ...protocol.topics import TopicPartition
-from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
+from .fetch_sessions import INITIAL_EPOCH, NO_SESSION, TOPIC_IDS_SINCE, next_epoch
 
 if TYPE_CHECKING:
     from ..settings.broker_config import BrokerConfig
@@ -23,8 +23,6 @@ _make_topic = maker(FetchRequest.Topic)
 
 OLDEST_WITH_LOG_START = 5
 """The first version of Fetch in which a follower tells where its log starts (KIP-107)."""
-OLDEST_BY_TOPIC_ID = 13
-"""The first version of Fetch that names topics by id (KIP-516)."""
 
 
 class FollowerSession:
@@ -109,7 +107,7 @@ class FollowerSession:
 
     def _take_forgotten(self, topics: Iterable[FetchRequest.Topic]) -> list[FetchRequest.ForgottenTopic]:
         """What the leader is to forget, without what the same fetch names: the leader would forget that, too."""
-        is_by_id = self.version >= OLDEST_BY_TOPIC_ID
+        is_by_id = self.version >= TOPIC_IDS_SINCE
         named = {
             (topic.topic_id if is_by_id else topic.topic, one.partition) for topic in topics for one in topic.partitions
         }

@@ -66,17 +66,12 @@ def _check_leader_epochs(world: World) -> None:
 def _check_deletions(world: World) -> None:
     """No follower that serves consumers has anything that is deleted (KIP-107, KIP-392)."""
     for partition, low in world.promises.low_watermark.items():
-        for node_id, *_ in world.live_replicas(partition):
-            fetchers = world.cluster.brokers[node_id].replica_manager.fetcher_manager
-            followed = fetchers.followed.get(partition)
-            if followed is None or not followed.knows_log_start:
-                continue
-            log = followed.log
-            if log.log_start_offset < min(low, log.log_end_offset):
-                raise Violation(
-                    f"{partition}: broker {node_id} serves consumers from offset {log.log_start_offset}, and all below "
-                    f"{low} is deleted"
-                )
+        serving = set()
+        for replica in world.live_replicas(partition):
+            followed = world.cluster.brokers[replica[0]].replica_manager.fetcher_manager.followed.get(partition)
+            if followed is not None and followed.knows_log_start:
+                serving.add(replica)
+        world.check_deleted(partition, low, serving)
 
 
 def check_whole(world: World, node_id: int) -> None:
@@ -94,12 +89,17 @@ def check_whole(world: World, node_id: int) -> None:
 
 def check_homes(cluster: LocalCluster) -> None:
     """A broker has the logs of its replicas, and no other. Raises Violation."""
+    hosted = {node_id: set[TopicPartition]() for node_id in cluster.brokers}
+    for topic in cluster.controller.topics.values():
+        for number, state in enumerate(topic.partitions):
+            for node_id in state.replicas:
+                hosted[node_id].add(TopicPartition(topic.name, number))
     for node_id, broker in cluster.brokers.items():
-        for partition in broker.logs.logs:
-            topic = cluster.controller.topics.get(partition.topic)
-            states = [] if topic is None else topic.partitions
-            if partition.partition >= len(states) or node_id not in states[partition.partition].replicas:
-                raise Violation(f"{partition}: broker {node_id} has a log, and is not one of its replicas")
+        there = {*broker.logs.logs}
+        if there != hosted[node_id]:
+            raise Violation(
+                f"{node_id} has logs that are not of its replicas, or misses some: {there ^ hosted[node_id]}"
+            )
 
 
 def log_bytes(log: PartitionLog) -> bytes:

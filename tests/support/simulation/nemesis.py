@@ -201,12 +201,15 @@ class Nemesis:
         self._world.turned(node_id)
         await self._cluster.kill(node_id)
 
+    async def _end_by_kill(self, node_id: int) -> None:
+        await self._end(node_id)
+        self._world.filesystems[node_id] = self._world.filesystems[node_id].kill(Disk(self.random))
+
     async def _kill(self) -> str:
         node_id = self._any(self._sound())
         if node_id is None:
             return ""
-        await self._end(node_id)
-        self._world.filesystems[node_id] = self._world.filesystems[node_id].kill(Disk(self.random))
+        await self._end_by_kill(node_id)
         return f"kill {node_id}"
 
     async def _lose_power(self) -> str:
@@ -365,9 +368,7 @@ class Nemesis:
             for other in heirs - {heir}:  # nobody else can lead
                 await self._cluster.brokers[other].replica_manager.fetcher_manager.hold()
             await asyncio.sleep(0.03)
-            leader = state.leader
-            await self._end(leader)
-            self._world.filesystems[leader] = self._world.filesystems[leader].kill(Disk(self.random))
+            await self._end_by_kill(state.leader)
         else:
             with contextlib.suppress(KafkaError):
                 self._cluster.move_leader(partition, heir)
@@ -390,8 +391,7 @@ class Nemesis:
             await asyncio.sleep(self.random.choice((0.03, 0.3, 2.0)))
             if leader not in self._cluster.brokers:
                 break
-            await self._end(leader)
-            self._world.filesystems[leader] = self._world.filesystems[leader].kill(Disk(self.random))
+            await self._end_by_kill(leader)
         for node_id in {*others} - self._held & {*self._cluster.brokers}:
             self._cluster.brokers[node_id].replica_manager.fetcher_manager.release()
         return f"{state.leader}, which leads {partition}, and {second} die, and {others} stand still meanwhile"
